@@ -1,6 +1,6 @@
 import type { TreeDrafter } from '../core/model/draft/drafter.ts'
 import type { HatRules } from '../core/policy/hat/hat-steps.ts'
-import type { DeviceModel } from './hat/open-device-model.ts'
+import type { AdapterName, DeviceModel } from './hat/open-device-model.ts'
 import type { OpenSmall } from './slm/local-model.ts'
 
 /** What a benchmark puts in the place of an agent's own; each is absent in production. */
@@ -11,6 +11,10 @@ export interface AgentVariant {
   readonly prefill?: HatRules['prefill'] | undefined
   /** Prompts resume no prefixes that the bridge has cached. */
   readonly forgetsPrefixes?: boolean | undefined
+  /** The drafter's part of the bundle. Default: `adapter`. */
+  readonly adapter?: AdapterName | undefined
+  /** Answers wait for their session before they send rows. */
+  readonly awaitsSessions?: boolean | undefined
   /** A drafter of an answer, made of a model that is opened with its Medusa heads. */
   readonly treeDrafter?: ((model: DeviceModel) => TreeDrafter) | undefined
 }

@@ -12,6 +12,8 @@ export interface BridgeVariant {
   /** A new policy, for each served model. */
   readonly servingPolicy?: ((options: PolicyOptions) => ServingPolicy) | undefined
   readonly sketches?: SketchVariant | undefined
+  /** Chunks of prompts have the configured size, in place of that of HAT Eq. 3. */
+  readonly fixedChunks?: boolean | undefined
   /** What the slow tier of KV does not do. */
   readonly withoutKv?: { readonly writeThrough: boolean; readonly overlap: boolean } | undefined
 }

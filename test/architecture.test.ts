@@ -40,7 +40,14 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/model/bundle': { values: ['core/kit/base', 'core/wire/protocol', 'core/model/text'] },
   'core/model/hub': { values: ['core/kit/base', 'core/kit/store', 'core/model/bundle'] },
   'core/model/engine': {
-    values: ['core/kit/base', 'core/wire/protocol', 'core/model/text', 'core/model/bundle', 'core/model/grammar'],
+    values: [
+      'core/kit/base',
+      'core/wire/protocol',
+      'core/model/text',
+      'core/model/bundle',
+      'core/model/grammar',
+      'core/policy/estimate',
+    ],
   },
   'core/model/privacy': {
     values: ['core/kit/base', 'core/model/engine', 'core/policy/estimate', 'core/wire/protocol'],

@@ -4,6 +4,7 @@ import type { DeviceMode } from '../../core/kit/base/answer-modes.ts'
 import type { DispatchPlan } from '../../core/policy/disco/answer-dispatcher.ts'
 import type { Forecast } from '../../core/policy/disco/forecast.ts'
 import type { Side } from '../../core/policy/disco/state.ts'
+import { againstCloud } from '../../core/policy/hat/against-cloud.ts'
 import type { LocalCandidate, RemoteCandidate } from './candidate.ts'
 
 type Candidate = LocalCandidate | RemoteCandidate
@@ -42,7 +43,7 @@ export function explainWays(explained: Explained): WayFigures[] {
       endMs: finite(endMs),
       dollars: dollars ?? null,
       isChosen: candidate === sides.local || candidate === sides.remote,
-      reason: reasonOf(candidate, forecast, explained),
+      reason: reasonOf(candidate, forecast, explained) + (wayOf(candidate) === 'hat' ? besideCloud(forecast, ways) : ''),
     }
   })
   const has = (...names: readonly WayFigures['way'][]) => shown.some(({ way }) => names.includes(way))
@@ -61,6 +62,19 @@ function wayOf(candidate: Candidate): WayFigures['way'] {
   if (candidate.spender !== 'server') return candidate.spender
   if (!('way' in candidate)) return 'server'
   return candidate.way ?? 'server'
+}
+
+/** What a device that drafts loses or gains beside the cloud alone, once both are measured. */
+function besideCloud(hat: Forecast, ways: readonly ForeseenWay[]): string {
+  const cloud = ['bridge', 'server'].flatMap((way) => ways.find(({ candidate }) => wayOf(candidate) === way) ?? [])[0]?.forecast
+  if (!cloud?.isKnown || !hat.isKnown) return ''
+  const [tokenS, cloudTokenS] = [hat, cloud].map(({ firstMs, endMs }) => (endMs - firstMs) / 1_000)
+  if (!(tokenS! > 0 && cloudTokenS! > 0)) return ''
+  const { isSlower, ratio } = againstCloud({ tokenS: tokenS!, cloudTokenS: cloudTokenS! })
+  const times = (isSlower ? ratio : 1 / ratio).toFixed(1)
+  return isSlower
+    ? `; ${times} times slower per token than the cloud alone, but the text stays here`
+    : `; ${times} times as fast per token as the cloud alone`
 }
 
 const finite = (ms: number): number | null => (Number.isFinite(ms) ? Math.round(ms) : null)

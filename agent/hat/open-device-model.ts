@@ -24,6 +24,9 @@ export interface DeviceModel {
   close(): Promise<void>
 }
 
+/** The paper's reads no deep states. */
+export type AdapterName = 'adapter' | 'adapter-paper'
+
 export interface DeviceModelOptions {
   readonly bundle: string
   readonly threads: number
@@ -32,6 +35,8 @@ export interface DeviceModelOptions {
   readonly provider?: ProviderWish | undefined
   /** Whether to open the Medusa heads, which are far larger than the adapter. */
   readonly medusa: boolean
+  /** Default: `adapter`. */
+  readonly adapter?: AdapterName | undefined
   /** What this machine has verified before. Default: nothing. */
   readonly verified?: VerifiedBundles | undefined
   /** Notices a run that does not return. */
@@ -46,12 +51,13 @@ export async function openDeviceModel({
   library,
   provider,
   medusa,
+  adapter = 'adapter',
   verified,
   progress,
   logger,
 }: DeviceModelOptions): Promise<DeviceModel> {
   const manifest = await readManifest(bundle)
-  const wanted = medusa ? (['adapter', 'medusa'] as const) : (['adapter'] as const)
+  const wanted = medusa ? ([adapter, 'medusa'] as const) : ([adapter] as const)
   const drafters = wanted.flatMap((name) => partsOfDrafter(manifest, name))
   const model = await openVerifiedBundle(bundle, {
     library,
@@ -74,7 +80,7 @@ export async function openDeviceModel({
       input: model.part('input'),
       head,
       adapterHead: drafters.includes(draftOutput) ? shareHead(model.head(draftOutput), vocab) : head,
-      adapter: manifest.parts.adapter && model.part('adapter'),
+      adapter: manifest.parts[adapter] && model.part(adapter),
       medusa: medusa && manifest.parts.medusa ? model.medusa() : undefined,
       text: await loadTextModel(bundle, manifest),
       close: () => model.release(),

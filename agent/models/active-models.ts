@@ -16,7 +16,7 @@ import type { DeviceComputing } from '../../core/wire/protocol/computing.ts'
 import type { TrialQuestion } from '../../core/wire/protocol/jobs.ts'
 import type { Activated, BundleActivation } from '../bundles/bundle-activation.ts'
 import type { InstalledBundle } from '../bundles/bundle-folder.ts'
-import type { DeviceModel } from '../hat/open-device-model.ts'
+import type { AdapterName, DeviceModel } from '../hat/open-device-model.ts'
 import { borrowingEndpoint } from '../slm/endpoint.ts'
 import type { OpenSmall } from '../slm/local-model.ts'
 import { type KeptOfModel, ModelPool } from '../slm/model-pool.ts'
@@ -52,6 +52,8 @@ export interface ActiveModelsOptions {
   readonly library?: string | undefined
   /** Whether to open the Medusa heads. */
   readonly medusa: boolean
+  /** Default: `adapter`. */
+  readonly adapter?: AdapterName | undefined
   readonly limits: { readonly slmBytes: number; readonly slmReserveBytes: number; readonly healthProbeS: number }
   /** Opens a small model; absent: as it is. */
   readonly openSmall?: OpenSmall | undefined

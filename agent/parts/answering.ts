@@ -94,7 +94,8 @@ function splitAnswering(
     prefill: variant.prefill ?? 'chunked',
     prefixes: variant.forgetsPrefixes ? undefined : new PrefixMemory(clock),
     // Answers in progress go on with their model after the device's has been replaced.
-    open: (signal, options) => links.open(signal, { ...options, modelId: manifest.modelId }),
+    open: (signal, { early, ...options } = {}) =>
+      links.open(signal, { ...options, early: early && !variant.awaitsSessions, modelId: manifest.modelId }),
     createDrafter: treeDrafter
       ? () => treeDrafter(model)
       : drafterMaker(draft.drafter, {

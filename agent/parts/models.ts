@@ -19,7 +19,7 @@ import type { AgentState } from './state.ts'
 export async function openModels(
   { config, progress, recording, closers, clock, logger }: Base,
   { bundles, store, verified }: AgentState,
-  { openSmall, treeDrafter }: AgentVariant,
+  { openSmall, treeDrafter, adapter }: AgentVariant,
 ): Promise<ActiveModels> {
   const configured = async (name: string) => ({ name, folder: await bundles.resolve(name) })
   const models = new ActiveModels({
@@ -35,6 +35,7 @@ export async function openModels(
     trial: new BundleTrial(join(config.stateDir, 'bundle-trial.json')),
     progress,
     medusa: treeDrafter !== undefined,
+    adapter,
     speed: new DeviceSpeed(),
     openSmall,
     recording,

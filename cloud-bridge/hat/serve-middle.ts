@@ -30,7 +30,7 @@ type Served = Pick<OpenedModel, 'served' | 'slots'> & {
   readonly manifest: Pick<Manifest, 'modelId' | 'coding'> & { readonly dims: Pick<Manifest['dims'], 'hidden' | 'contextLimit'> }
 }
 
-export interface ServeMiddleOptions extends Pick<BridgeVariant, 'servingPolicy' | 'withoutKv'> {
+export interface ServeMiddleOptions extends Pick<BridgeVariant, 'servingPolicy' | 'withoutKv' | 'fixedChunks'> {
   readonly clock: Clock
   readonly logger: Logger
   /** The number of sessions has changed. */
@@ -52,7 +52,7 @@ export interface ServedMiddle {
 export function serveMiddle(
   config: BridgeConfig,
   bundles: readonly [Served, ...Served[]],
-  { clock, logger, onCount, onStep: onEachStep, recording, servingPolicy, withoutKv }: ServeMiddleOptions,
+  { clock, logger, onCount, onStep: onEachStep, recording, servingPolicy, withoutKv, fixedChunks }: ServeMiddleOptions,
 ): ServedMiddle {
   const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit } = config
   const steps = new StepLog(loggedSteps)
@@ -65,6 +65,9 @@ export function serveMiddle(
   const newPolicy = servingPolicy ?? ((options: PolicyOptions) => createPolicy(config.servingPolicy, options))
   // X_max of HAT Eq. 3: one step computes the whole chunk.
   const maxChunkTokens = Math.min(tokenBudget, frameTokens)
+  const chunkLimits = fixedChunks
+    ? { minTokens: chunkTokens, maxTokens: chunkTokens }
+    : { minTokens: Math.min(minChunkTokens, maxChunkTokens), maxTokens: maxChunkTokens }
 
   function serve(bundle: Served): SessionModel {
     const { served, manifest, slots } = bundle
@@ -102,7 +105,7 @@ export function serveMiddle(
       coders: stateCoders(manifest),
       chunks: {
         monitor: serving.monitor,
-        limits: { minTokens: Math.min(minChunkTokens, maxChunkTokens), maxTokens: maxChunkTokens },
+        limits: chunkLimits,
         pipeline: 1,
         initialTokens: chunkTokens,
       },

@@ -82,6 +82,7 @@ export async function openServing(
     onStep: metrics.onStep,
     servingPolicy: variant.servingPolicy,
     withoutKv: variant.withoutKv,
+    fixedChunks: variant.fixedChunks,
     recording: base.recording,
   })
   closers.push(served.serving.close)

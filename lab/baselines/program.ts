@@ -21,11 +21,15 @@ const agent = defineCommand({
     prefill: z.enum(['chunked', 'whole', 'whole-all']).default('chunked').describe('how a prompt is sent to the bridge'),
     reuse: z.boolean().default(true).describe('reuse KV that the bridge has cached from earlier prompts'),
     medusa: z.boolean().default(false).describe('draft with the Medusa heads of the bundle'),
+    paperAdapter: z.boolean().default(false).describe("draft with the paper's adapter, which reads no deep states"),
+    early: z.boolean().default(true).describe('send rows before the bridge has opened the session'),
   },
-  run: ({ stepMs, rowMs, prefill, reuse, medusa, ...given }, io) =>
+  run: ({ stepMs, rowMs, prefill, reuse, medusa, paperAdapter, early, ...given }, io) =>
     runAgent(given, io, {
       prefill,
       forgetsPrefixes: !reuse,
+      awaitsSessions: !early,
+      ...(paperAdapter ? { adapter: 'adapter-paper' } : {}),
       ...(stepMs + rowMs > 0 ? { openSmall: pacedSmallModel({ stepMs, rowMs }) } : {}),
       ...(medusa ? { treeDrafter: medusaOf } : {}),
     }),
@@ -39,10 +43,12 @@ const bridge = defineCommand({
     baseline: z.enum(baselinePolicyNames).optional().describe('which answers the model computes next'),
     kvWriteThrough: z.boolean().default(true).describe('write new KV to --kv-slow while steps compute'),
     kvOverlap: z.boolean().default(true).describe('restore the KV of a resumed stream while that of a preempted one leaves'),
+    fixedChunks: z.boolean().default(false).describe('chunks of prompts have --chunk-tokens, in place of the size by HAT Eq. 3'),
     staticSketches: z.boolean().default(false).describe('sketch by length alone, and expand in order of arrival'),
   },
-  run: ({ stepMs, rowMs, baseline, kvWriteThrough, kvOverlap, staticSketches: isStatic, ...given }, io) =>
+  run: ({ stepMs, rowMs, baseline, kvWriteThrough, kvOverlap, fixedChunks, staticSketches: isStatic, ...given }, io) =>
     runBridge(given, io, {
+      fixedChunks,
       withoutKv: { writeThrough: !kvWriteThrough, overlap: !kvOverlap },
       ...(stepMs + rowMs > 0 ? { openModel: pacedBundle({ stepMs, rowMs }) } : {}),
       ...(baseline ? { servingPolicy: (limits) => createServingPolicy(baseline, limits) } : {}),

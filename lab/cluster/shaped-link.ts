@@ -15,6 +15,16 @@ export interface ShapedLink extends AsyncDisposable {
   nowMs(): number
   /** Moves an idle link to another time of its traces. */
   startOver(atMs: number): void
+  /** What has passed since it started over, in the order in which it came out. */
+  readonly passages: readonly Passage[]
+}
+
+/** Bytes that entered together. */
+export interface Passage {
+  readonly direction: 'up' | 'down'
+  readonly bytes: number
+  /** From the first byte's entry to the last one's exit. */
+  readonly tookMs: number
 }
 
 export interface ShapedLinkOptions {
@@ -36,12 +46,16 @@ interface Piece {
   readonly dueMs: number
   /** Undefined: the sender has ended. */
   readonly bytes: Buffer | undefined
+  /** Of the last piece of what entered together. */
+  readonly onLeft?: (() => void) | undefined
 }
 
 /** One direction of the link, on the process's clock. */
 interface Lane {
   /** @returns when bytes that enter now come out */
   enter(bytes: number): number
+  /** Bytes that entered together now come out. */
+  leave(bytes: number, enteredMs: number): void
   backlogMs(): number
 }
 
@@ -51,8 +65,10 @@ export async function startShapedLink({ target, shape, random }: ShapedLinkOptio
   const nowMs = () => performance.now() - startedMs
   const fresh = () => ({ up: new LinkSchedule(shape.up, random), down: new LinkSchedule(shape.down, random) })
   let schedules = fresh()
-  const lane = (direction: 'up' | 'down'): Lane => ({
+  let passages: Passage[] = []
+  const lane = (direction: Passage['direction']): Lane => ({
     enter: (bytes) => startedMs + schedules[direction].admit(bytes, nowMs()),
+    leave: (bytes, enteredMs) => void passages.push({ direction, bytes, tookMs: performance.now() - enteredMs }),
     backlogMs: () => schedules[direction].backlogMs(nowMs()),
   })
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (near) => {
@@ -63,9 +79,13 @@ export async function startShapedLink({ target, shape, random }: ShapedLinkOptio
   return {
     ...(await onLoopback(server)),
     nowMs,
+    get passages() {
+      return passages
+    },
     startOver(atMs) {
       startedMs = performance.now() - atMs
       schedules = fresh()
+      passages = []
     },
   }
 }
@@ -77,9 +97,12 @@ function carry(from: Socket, to: Socket, lane: Lane): void {
   let blocked = false
 
   function enter(bytes: Buffer): void {
+    const enteredMs = performance.now()
     for (let at = 0; at < bytes.length; at += pieceBytes) {
       const piece = bytes.subarray(at, at + pieceBytes)
-      queue.push({ dueMs: lane.enter(piece.length), bytes: piece })
+      const isLast = at + pieceBytes >= bytes.length
+      const onLeft = isLast ? () => lane.leave(bytes.length, enteredMs) : undefined
+      queue.push({ dueMs: lane.enter(piece.length), bytes: piece, onLeft })
     }
     balance()
     wait()
@@ -88,9 +111,10 @@ function carry(from: Socket, to: Socket, lane: Lane): void {
   function deliver(): void {
     timer = undefined
     while (queue.length > 0 && !blocked && queue[0]!.dueMs <= performance.now() + graceMs) {
-      const { bytes } = queue.shift()!
+      const { bytes, onLeft } = queue.shift()!
       if (bytes === undefined) to.end()
       else if (!to.write(bytes)) blocked = true
+      onLeft?.()
     }
     balance()
     wait()

@@ -231,7 +231,7 @@ async function writeParts(
     const branches = attends && part !== 'whole' && part !== encoder && !recurrentOf(plan.spec)
     for (const slots of attends ? slotCounts : ([1] as const))
       for (const branching of branches ? [false, true] : [false])
-        await draft.write(graphFile(plan, slots, branching), buildPartGraph(plan, slots, branching))
+        await draft.write(graphFile(plan, slots, branching), buildPartGraph(plan, slots, branching ? 'tree' : 'line'))
   }
   for (const conversion of conversions.summary()) onEvent?.({ kind: 'converted', ...conversion })
 }

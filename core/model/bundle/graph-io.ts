@@ -85,8 +85,9 @@ export const graphOutputs = {
 export const slotInputs = (slot: number) => ({ seqlen: `seqlens.${slot}`, total: `totals.${slot}`, spread: `spread.${slot}` })
 
 /**
- * Inputs of graphs for trees, per slot: positions of the rows, int64 [1, S], and the bias of their attention scores, float32
- * [1, 1, S, total]: for layers that attend to all positions, and for those with a window.
+ * Inputs of graphs for trees, and of grouped ones (GraphForm), per slot: positions of the rows, int64 [1, S], and the bias of their attention scores, float32
+ * [1, 1, S, total]: for layers that attend to all positions, and for those with a window. In a grouped graph, S counts a row once for
+ * each query head of a group, `spread` has the heads of packed rows [A · 3 · kvHeads], and `keep` those of attended ones [T · heads].
  */
 export const treeNames = (slot: number) => ({
   positions: `positions.${slot}`,

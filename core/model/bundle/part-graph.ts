@@ -48,13 +48,18 @@ const microsoft = 'com.microsoft' as const
 export type DeviceType = 'float32' | 'float16'
 
 /**
+ * `line`: each row follows the one before. `tree`: rows may follow any earlier row. `grouped`: as `line`, for a few rows of each
+ * sequence: attention reads the query heads that share keys and values as rows of their own (docs/adr/0034).
+ */
+export type GraphForm = 'line' | 'tree' | 'grouped'
+
+/**
  * Builds the graph of one part for packed steps over `slots` sequences. graph-io.ts defines its inputs and outputs. Weights
  * are external data at the positions of the plan.
- * @param branching rows may follow any earlier row, not only the one before
  * @param device what a device with a memory of its own (a GPU), whose kernels are others, computes in; undefined: for the CPU
  */
-export function buildPartGraph(plan: PartPlan, slots: SlotCount, branching: boolean, device?: DeviceType): Uint8Array {
-  return new PartGraph(plan, slots, branching, device).build()
+export function buildPartGraph(plan: PartPlan, slots: SlotCount, form: GraphForm, device?: DeviceType): Uint8Array {
+  return new PartGraph(plan, slots, form, device).build()
 }
 
 class PartGraph {
@@ -63,19 +68,19 @@ class PartGraph {
   readonly #shapes = new Set<string>()
   readonly #plan: PartPlan
   readonly #slotCount: SlotCount
-  readonly #branching: boolean
+  readonly #form: GraphForm
   readonly #device: DeviceType | undefined
   /** Of norm vectors, scales, activations and KV, and of matrices without codes. */
   readonly #type: DeviceType
   readonly #epsilon: number
   readonly #layers: readonly LayerShape[]
 
-  constructor(plan: PartPlan, slots: SlotCount, branching: boolean, device: DeviceType | undefined) {
+  constructor(plan: PartPlan, slots: SlotCount, form: GraphForm, device: DeviceType | undefined) {
     this.#plan = plan
     this.#device = device
     this.#type = device ?? 'float32'
     this.#slotCount = slots
-    this.#branching = branching
+    this.#form = form
     this.#layers = layersOf(plan.spec)
     this.#epsilon = plan.spec.adapter?.epsilon ?? plan.spec.model.epsilon
   }
@@ -168,7 +173,7 @@ class PartGraph {
 
   #declareSlots(): Slot[] {
     const count = this.#slotCount
-    const treeOf = (slot: number) => (this.#branching ? this.#declareTree(slot) : undefined)
+    const treeOf = (slot: number) => (this.#form === 'line' ? undefined : this.#declareTree(slot))
     if (this.#device && count > 1) {
       this.#graph.input(inputs.keep, 'int64', ['T'])
       return Array.from({ length: count }, (_, slot) => ({ ...this.#declareApart(slot), tree: treeOf(slot) }))
@@ -176,8 +181,10 @@ class PartGraph {
     const seqlens = this.#graph.input(inputs.seqlens, 'int32', [count])
     const totals = this.#graph.input(inputs.totals, 'int32', [count])
     const trees = Array.from({ length: count }, (_, slot) => treeOf(slot))
-    const spread = this.#graph.input(inputs.spread, 'int64', ['A'])
-    this.#graph.input(inputs.keep, 'int64', ['T'])
+    // In a grouped graph both count heads, not rows.
+    const unit = this.#form === 'grouped' ? '.heads' : ''
+    const spread = this.#graph.input(inputs.spread, 'int64', [`A${unit}`])
+    this.#graph.input(inputs.keep, 'int64', [`T${unit}`])
     if (count === 1) return [{ seqlen: seqlens, total: totals, spread, tree: trees[0] }]
     this.#graph.input(inputs.sizes, 'int64', [count])
     this.#graph.int64s('one_each', Array<number>(count).fill(1))
@@ -252,10 +259,14 @@ class PartGraph {
     const projected = this.#linear(rows, block.qkv, block.qkvBias)
     const { open, gate } = block.gated ? this.#openGate(projected, shape, layer) : { open: projected, gate: undefined }
     const qkv = this.#normaliseHeads(open, block, shape, layer)
-    const own = this.#perSlot(qkv, slots, layer)
-    const heads = slots.map((slot, index) => this.#groupQueryAttention(own[index]!, shape, index, layer, slot))
-    const joined = heads.length === 1 ? heads[0]! : this.#graph.node('Concat', heads, { attributes: { axis: 1 } })
-    const kept = this.#graph.node('Gather', [joined, inputs.keep], { attributes: { axis: 1 } })
+    const { heads, kvHeads, headDim } = shape
+    // Of a group, each head becomes a row with as many heads as there are keys and values.
+    const read = this.#form === 'grouped' ? { ...shape, heads: kvHeads } : shape
+    const own = this.#perSlot(this.#apart(qkv, headDim), slots, layer, (read.heads + 2 * kvHeads) * headDim)
+    const attended = slots.map((slot, index) => this.#groupQueryAttention(own[index]!, read, index, layer, slot))
+    const joined = attended.length === 1 ? attended[0]! : this.#graph.node('Concat', attended, { attributes: { axis: 1 } })
+    const gathered = this.#graph.node('Gather', [this.#apart(joined, headDim), inputs.keep], { attributes: { axis: 1 } })
+    const kept = this.#together(gathered, heads * headDim)
     const gated = gate === undefined ? kept : this.#graph.node('Mul', [kept, this.#graph.node('Sigmoid', [gate])])
     return this.#linear(gated, block.output, block.outputBias)
   }
@@ -297,10 +308,19 @@ class PartGraph {
     return this.#shapeOf('qkv', [heads * headDim, kvHeads * headDim, kvHeads * headDim])
   }
 
-  /** The rows that attention reads in each slot, on the CPU with at most two nodes for any number of slots. */
-  #perSlot(rows: string, slots: readonly Slot[], layer: number): string[] {
+  /** In a grouped graph, the heads of each row as rows. */
+  #apart(rows: string, headDim: number): string {
+    return this.#form === 'grouped' ? this.#graph.node('Reshape', [rows, this.#shapeOf('apart', [1, -1, headDim])]) : rows
+  }
+
+  #together(heads: string, width: number): string {
+    return this.#form === 'grouped' ? this.#graph.node('Reshape', [heads, this.#shapeOf('batch', [1, -1, width])]) : heads
+  }
+
+  /** The rows that attention reads in each slot, on the CPU with a few nodes for any number of slots. @param width of such a row */
+  #perSlot(rows: string, slots: readonly Slot[], layer: number, width: number): string[] {
     const gathered = [...new Set(slots.map(({ spread }) => spread))].map((spread) =>
-      this.#graph.node('Gather', [rows, spread], { attributes: { axis: 1 } }),
+      this.#together(this.#graph.node('Gather', [rows, spread], { attributes: { axis: 1 } }), width),
     )
     if (gathered.length === slots.length) return gathered
     const pieces = slots.map((_, slot) => `rows.${slot}.${layer}`)

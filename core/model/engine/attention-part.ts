@@ -1,12 +1,13 @@
 import { type States, sliceStates } from '../../wire/protocol/states.ts'
-import { featureInputs, graphInputs, kvNames, type StatesInputNames, slotInputs, treeNames } from '../bundle/graph-io.ts'
+import { featureInputs, graphInputs, kvNames, type StatesInputNames } from '../bundle/graph-io.ts'
 import { type Dims, encoder } from '../bundle/manifest.ts'
+import type { GraphForm } from '../bundle/part-graph.ts'
 import type { Sequence, StepItem } from './contract.ts'
 import type { KvBuffers } from './kv-buffers.ts'
-import { attendedRows, evenRows, type Packing, packItems } from './part-packing.ts'
+import { addBranches, addGrouped, addOwnRows, addPacking } from './packing-inputs.ts'
+import { attendedRows, evenRows, maxGroupedRows, maxPadRows, type Packing, packGrouped, packItems } from './part-packing.ts'
 import { PartSessions, type PartSource } from './part-sessions.ts'
 import { type RecurrentItems, RecurrentSteps } from './recurrent-steps.ts'
-import { RowTree } from './row-tree.ts'
 import type { Runtime, Tensor } from './runtime.ts'
 import { KvSequence } from './sequence.ts'
 import { KvPool } from './sequence-memory.ts'
@@ -22,12 +23,6 @@ interface StepOutputs<Result> {
   readonly tensors: ReadonlyMap<string, Tensor>
   /** Of each item. */
   finish(returned: Packing['returned']): Result[]
-}
-
-/** New rows of an item, and how many rows attention reads for them. */
-interface AttendedItem {
-  readonly rows: number
-  readonly attended: number
 }
 
 /** A part with attention: packed steps over sequences. */
@@ -60,9 +55,9 @@ export class AttentionPart {
     return this.source.runtime
   }
 
-  /** Compiles the graph for this number of sequences before the first step needs it. @param branching for trees */
-  async prepare(sequences: number, branching = false): Promise<void> {
-    await this.#sessions.open(sequences, branching)
+  /** Compiles the graph for this number of sequences before the first step needs it. */
+  async prepare(sequences: number, form: GraphForm): Promise<void> {
+    await this.#sessions.open(sequences, form)
   }
 
   createSequence(): Sequence {
@@ -156,23 +151,29 @@ export class AttentionPart {
     const { name, manifest, padsAttention } = this.source
     // The kernels whose bits depend on the number of rows are the CPU's.
     const pads = padsAttention && !this.runtime.device
+    sequences.forEach((sequence, slot) => {
+      sequence.reserve(sequence.length + counts[slot]!)
+    })
+    const group = branching ? undefined : this.#groupOf(sequences, counts)
     const work = items.map(({ select }, slot) => {
       const [rows, past] = [counts[slot]!, sequences[slot]!.length]
       const attended = pads ? attendedRows(past, rows, manifest.headDim, this.dims.contextLimit) : rows
       return { rows, past, attended, select: name === 'input' ? ('all' as const) : select }
     })
     const padRows = this.#padRows(counts)
+    const form = branching ? 'tree' : group === undefined ? 'line' : 'grouped'
     // Without `keep`, the row of an unused slot is the pad row.
-    const { session, slots } = await this.#sessions.open(items.length + (padsAttention ? 0 : padRows), branching)
-    const packing = packItems(work, slots, padRows)
-    sequences.forEach((sequence, slot) => {
-      sequence.reserve(sequence.length + counts[slot]!)
-    })
+    const { session, slots } = await this.#sessions.open(items.length + (padsAttention ? 0 : padRows), form)
+    const packing =
+      group === undefined
+        ? packItems(work, slots, padRows)
+        : packGrouped(work, slots, padRows, { group, kvHeads: manifest.kvHeads })
     const inputs = this.#rowInputs(items, packing.rows)
     const select = this.#padSelect(packing.select)
-    this.#addPacking(inputs, packing, select, slots)
-    if (branching) this.#addBranches(inputs, grown, work, slots)
-    if (recurrent) this.#addOwnRows(inputs, packing.rows, counts, slots)
+    addPacking(this.source, inputs, packing, select, slots)
+    if (branching) addBranches(this.source, inputs, grown, work, slots)
+    if (group !== undefined) addGrouped(this.source, inputs, work, slots, group)
+    if (recurrent) addOwnRows(this.source, inputs, packing.rows, counts, slots)
     const result = outputs(name === 'input' ? packing.rows : select.length)
     const own = [...inputs.values(), ...result.tensors.values()]
     const results = new Map(result.tensors)
@@ -184,7 +185,7 @@ export class AttentionPart {
         bindMemory(inputs, results, memories[slot] ?? this.#paddingSlot, this.#namesOf(slot))
       if (recurrent)
         for (let slot = 0; slot < slots; slot++) this.#recurrence?.states.bind(slot, recurrent.steps[slot], inputs, results)
-      await session.run(inputs, results)
+      await session.run(inputs, results, packing.rows)
       appended = true
     } finally {
       for (const tensor of own) tensor.release()
@@ -197,6 +198,18 @@ export class AttentionPart {
     }
     if (name !== 'input' || !recurrent) return result.finish(packing.returned)
     return result.finish(packing.returned.map(([from, to], at) => [from + recurrent.replayed[at]!, to] as const))
+  }
+
+  /** Query heads of a group, where attention reads each as a row of its own; undefined: it reads the heads of a row together. */
+  #groupOf(sequences: readonly KvSequence[], counts: readonly number[]): number | undefined {
+    const group = this.source.groupedHeads
+    if (group === undefined || sequences.length === 1) return undefined
+    // The keys of the other heads' rows lie beyond the sequence's own, and without a past the operator takes no mask.
+    const fits = sequences.every(({ length, capacity }, slot) => {
+      const rows = counts[slot]!
+      return length > 0 && rows <= maxGroupedRows && length + group * rows <= capacity + maxPadRows
+    })
+    return fits ? group : undefined
   }
 
   /** Packed rows beside those of the items: see `needsEvenRows`. */
@@ -271,68 +284,6 @@ export class AttentionPart {
     const padded = new BigInt64Array(rows)
     padded.set(select)
     return padded
-  }
-
-  #addPacking(inputs: Map<string, Tensor>, packing: Packing, select: BigInt64Array, slots: number): void {
-    const { rows, spread, sizes, keep, seqlens, totals } = packing
-    const { runtime } = this
-    const { name, padsAttention } = this.source
-    const add = (input: string, values: BigInt64Array) => inputs.set(input, runtime.tensor('int64', [values.length], values))
-    if (name !== 'input') add(graphInputs.select, select)
-    if (padsAttention) add(graphInputs.keep, keep)
-    if (runtime.device && slots > 1) {
-      this.#addSlots(inputs, packing, slots)
-      return
-    }
-    inputs.set(graphInputs.seqlens, runtime.tensor('int32', [slots], seqlens))
-    inputs.set(graphInputs.totals, runtime.tensor('int32', [slots], totals))
-    if (slots > 1) add(graphInputs.sizes, sizes)
-    if (slots > 1 || padsAttention) add(graphInputs.spread, spread)
-    if (slots > 1 && !padsAttention) add(graphInputs.tokens, BigInt64Array.of(BigInt(rows)))
-  }
-
-  /** See `slotInputs`. */
-  #addSlots(inputs: Map<string, Tensor>, { seqlens, totals, spread, sizes }: Packing, slots: number): void {
-    const { runtime } = this
-    let from = 0
-    for (let slot = 0; slot < slots; slot++) {
-      const names = slotInputs(slot)
-      const to = from + Number(sizes[slot])
-      inputs.set(names.seqlen, runtime.tensor('int32', [1], seqlens.subarray(slot, slot + 1)))
-      inputs.set(names.total, runtime.tensor('int32', [1], totals.subarray(slot, slot + 1)))
-      inputs.set(names.spread, runtime.tensor('int64', [to - from], spread.subarray(from, to)))
-      from = to
-    }
-  }
-
-  /** Adds the rows that recurrent layers read: each once. An unused slot reads packed row 0, and padding rows repeat its result. */
-  #addOwnRows(inputs: Map<string, Tensor>, rows: number, counts: readonly number[], slots: number): void {
-    const add = (input: string, values: readonly number[]) =>
-      inputs.set(input, this.runtime.tensor('int64', [values.length], BigInt64Array.from(values, BigInt)))
-    const own = counts.reduce((sum, count) => sum + count, 0)
-    const each = Array.from({ length: rows }, (_, row) => (row < own ? row : 0))
-    add(graphInputs.ownKeep, each)
-    add(graphInputs.ownRows, [...each.slice(0, own), ...Array<number>(slots - counts.length).fill(0)])
-    if (slots > 1)
-      add(
-        graphInputs.ownSizes,
-        Array.from({ length: slots }, (_, slot) => counts[slot] ?? 1),
-      )
-  }
-
-  /** Adds positions and attention bias of the rows that attention reads. An unused slot has one row, which attends to itself. */
-  #addBranches(inputs: Map<string, Tensor>, grown: readonly RowTree[], work: readonly AttendedItem[], slots: number): void {
-    for (let slot = 0; slot < slots; slot++) {
-      const { rows: own, attended: count } = work[slot] ?? { rows: 1, attended: 1 }
-      const rows = (grown[slot] ?? RowTree.lineOf(1)).extended(count - own)
-      const from = rows.length - count
-      const names = treeNames(slot)
-      inputs.set(names.positions, this.runtime.tensor('int64', [1, count], rows.positionsFrom(from)))
-      const { window, windowOnly = false } = this.source.manifest
-      const bias = (within?: number) => this.runtime.tensor('float32', [1, 1, count, rows.length], rows.biasFrom(from, within))
-      if (!windowOnly) inputs.set(names.bias, bias())
-      if (window !== undefined) inputs.set(names.windowBias, bias(window))
-    }
   }
 }
 

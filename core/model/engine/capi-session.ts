@@ -1,5 +1,7 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import koffi from 'koffi'
 import { BrimError } from '../../kit/base/errors.ts'
+import { ShortRuns } from '../../policy/estimate/short-runs.ts'
 import type { OrtApi, OrtLibrary, Pointer } from './capi-library.ts'
 import { appendProvider } from './capi-providers.ts'
 import { called, check, createPointer } from './capi-status.ts'
@@ -8,6 +10,9 @@ import { CapiTensor } from './capi-tensor.ts'
 import { cpuProvider, type Provider } from './provider.ts'
 import type { EngineSession, EngineSessionOptions, Tensor } from './runtime.ts'
 
+/** Short runs block the event loop for so long at most before other work has a turn. */
+const maxBlockedMs = 0.5
+
 /** What engine sessions of a runtime have in common. */
 export interface SessionHome {
   readonly library: OrtLibrary
@@ -15,6 +20,8 @@ export interface SessionHome {
   readonly provider: Provider
   /** Runs a call that must not coincide with another one to the provider. */
   readonly exclusive: <Result>(call: () => Promise<Result>) => Promise<Result>
+  /** How long short runs have blocked the event loop since other work of the process had a turn. */
+  readonly blocked: { ms: number }
   /** Paths, without their ends, of profiles that engine sessions write; absent: they write none. */
   readonly nextProfile?: (() => string) | undefined
 }
@@ -90,12 +97,15 @@ export class CapiSession implements EngineSession {
   readonly #inputNamePointers: CStrings
   readonly #outputNamePointers: ReadonlyMap<string, Pointer>
   readonly #outputStrings: CStrings
+  readonly #blocked: SessionHome['blocked']
+  /** Undefined where runs never block the event loop: on a device, which computes beside it. */
+  readonly #shortRuns: ShortRuns | undefined
   #running = 0
   #released: Promise<void> | undefined
   #idle: (() => void) | undefined
 
   constructor(
-    { library: { api }, exclusive }: SessionHome,
+    { library: { api }, exclusive, provider, blocked }: SessionHome,
     pointer: Pointer,
     weights: ReadonlyMap<string, Tensor> | undefined,
     onRelease: () => void,
@@ -103,6 +113,8 @@ export class CapiSession implements EngineSession {
     this.#onRelease = onRelease
     this.#api = api
     this.#exclusive = exclusive
+    this.#blocked = blocked
+    this.#shortRuns = provider.name === cpuProvider.name ? new ShortRuns() : undefined
     this.pointer = pointer
     this.#weights = weights
     this.inputNames = namesOf(api, pointer, api.sessionGetInputCount, api.sessionGetInputName)
@@ -112,7 +124,7 @@ export class CapiSession implements EngineSession {
     this.#outputNamePointers = new Map(this.outputNames.map((name, at) => [name, this.#outputStrings.pointers[at]!]))
   }
 
-  async run(inputs: ReadonlyMap<string, Tensor>, outputs: ReadonlyMap<string, Tensor>): Promise<void> {
+  async run(inputs: ReadonlyMap<string, Tensor>, outputs: ReadonlyMap<string, Tensor>, rows?: number): Promise<void> {
     if (this.#released) throw new Error('an engine session was run after its release')
     const values = new BigUint64Array(this.inputNames.length)
     this.inputNames.forEach((name, at) => {
@@ -130,17 +142,29 @@ export class CapiSession implements EngineSession {
     this.#running++
     try {
       const { pointers } = this.#inputNamePointers
-      const status = await this.#exclusive(() =>
-        called((done) =>
-          this.#api.run.async(this.pointer, null, pointers, values, values.length, resultNames, results.length, results, done),
-        ),
-      )
+      const given = [this.pointer, null, pointers, values, values.length, resultNames, results.length, results] as const
+      const startedMs = performance.now()
+      const isShort = rows !== undefined && this.#shortRuns?.isShort(rows)
+      const status = isShort
+        ? this.#api.run(...given)
+        : await this.#exclusive(() => called((done) => this.#api.run.async(...given, done)))
+      const tookMs = performance.now() - startedMs
+      if (rows !== undefined) this.#shortRuns?.record(rows, tookMs)
+      if (isShort) await this.#giveTurn(tookMs)
       check(this.#api, status, 'running a graph')
     } finally {
       keepAlive(inputs, outputs, values, results, this.#weights, this.#inputNamePointers, this.#outputStrings)
       this.#running--
       if (this.#running === 0) this.#idle?.()
     }
+  }
+
+  /** A chain of short runs would keep sockets and timers waiting. */
+  async #giveTurn(blockedMs: number): Promise<void> {
+    this.#blocked.ms += blockedMs
+    if (this.#blocked.ms < maxBlockedMs) return
+    this.#blocked.ms = 0
+    await nextTurn()
   }
 
   release(): Promise<void> {

@@ -66,7 +66,7 @@ class CapiRuntime implements Runtime {
     const exclusive = hasDeviceMemory(provider) ? onDevice : <Result>(call: () => Promise<Result>) => call()
     let profiles = 0
     const nextProfile = profileFolder === undefined ? undefined : () => join(profileFolder, `graph-${profiles++}`)
-    this.#home = { library, env, provider, exclusive, nextProfile }
+    this.#home = { library, env, provider, exclusive, blocked: { ms: 0 }, nextProfile }
     // OrtDeviceAllocator, OrtMemTypeDefault: plain memory of this process.
     this.#memoryInfo = createPointer(api, 'starting', (out) => api.createCpuMemoryInfo(0, 0, out))
     this.#prepacked = new PrepackedWeights(api)

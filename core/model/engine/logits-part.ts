@@ -50,7 +50,7 @@ export class LogitsPart {
     const inputs = statesInputs(runtime, [states], hidden, graphInputs)
     const output = runtime.tensor('float32', [1, vectors, vocab], logits)
     try {
-      await session.run(inputs, new Map([[graphOutputs.logits, output]]))
+      await session.run(inputs, new Map([[graphOutputs.logits, output]]), states.rows)
     } finally {
       for (const tensor of [...inputs.values(), output]) tensor.release()
     }

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { BrimError } from '../../kit/base/errors.ts'
 import { defaultInt4BlockSize } from '../bundle/architecture.ts'
 import { chainParts, readManifest } from '../bundle/bundle.ts'
+import { maxTiledHeadDim } from '../bundle/graph-io.ts'
 import {
   draftOutput,
   encoder,
@@ -102,11 +103,20 @@ function medusaOf({ heads, tree }: PartManifest): Pick<MedusaHeads, 'heads' | 't
   return { heads, tree }
 }
 
-/** Reads the graphs of a part from the bundle. */
-function graphsOf(folder: string, name: PartName, { graphs }: PartManifest): PartSource['graph'] {
-  return async (slots, branching) => {
-    const key = graphKey(slots, branching)
-    const file = graphs[key]
+/** See PartSource. The kernel that a step of few rows has in other graphs copies keys and values once for each query head. */
+function groupedHeads({ schema, dims }: Manifest, name: PartName, part: PartManifest, device: DeviceMemory | undefined) {
+  const heads = dims.heads / part.kvHeads
+  const isPlain = (name === 'middle' || name === 'whole') && !part.recurrent && part.window === undefined
+  const isEven = heads % 2 === 0 && part.headDim <= maxTiledHeadDim
+  return !device && schema >= manifestSchema && isPlain && isEven ? heads : undefined
+}
+
+/** Reads the graphs of a part from the bundle, and writes those that it lacks. */
+function graphsOf(folder: string, manifest: Manifest, name: PartName, part: PartManifest): PartSource['graph'] {
+  return async (slots, form) => {
+    if (form === 'grouped') return buildPartGraph(await rebuildPlan(folder, manifest, name, part), slots, form)
+    const key = graphKey(slots, form === 'tree')
+    const file = part.graphs[key]
     if (file === undefined)
       throw new BrimError('BUNDLE_INVALID', `part ${name} of ${folder} has no graph "${key}"`, { hint: 'build the bundle again' })
     const path = join(folder, file)
@@ -133,7 +143,7 @@ async function deviceGraphs(
       hint: 'choose --provider cpu',
     })
   const plan = await rebuildPlan(folder, manifest, name, part)
-  return (slots, branching) => buildPartGraph(plan, slots, branching, type)
+  return (slots, form) => buildPartGraph(plan, slots, form, type)
 }
 
 class BundleModel implements LoadedModel {
@@ -164,7 +174,9 @@ class BundleModel implements LoadedModel {
     const output = name === draftOutput ? this.#logits.get('output') : undefined
     const weights = output?.source.weights ?? (await this.#weights.load(manifest.weights))
     const { device } = runtime
-    const graph = device ? await deviceGraphs(folder, this.manifest, name, manifest, device) : graphsOf(folder, name, manifest)
+    const graph = device
+      ? await deviceGraphs(folder, this.manifest, name, manifest, device)
+      : graphsOf(folder, this.manifest, name, manifest)
     const source = {
       runtime,
       folder,
@@ -175,6 +187,7 @@ class BundleModel implements LoadedModel {
       padsAttention: schema > 2,
       needsEvenRows: needsEvenRows(format),
       threads,
+      groupedHeads: groupedHeads(this.manifest, name, manifest, device),
     }
     if (name === 'output' || name === draftOutput || name === 'medusa') {
       const part = new LogitsPart(source, dims, name === 'medusa' ? medusaOf(manifest).heads : 1)
@@ -185,8 +198,9 @@ class BundleModel implements LoadedModel {
     this.#attention.push(part)
     await weights.pack(async () => {
       for (const count of slots) {
-        await part.prepare(count)
-        if (branching && name !== 'whole' && name !== encoder && !manifest.recurrent) await part.prepare(count, true)
+        await part.prepare(count, 'line')
+        if (count > 1 && source.groupedHeads !== undefined) await part.prepare(count, 'grouped')
+        if (branching && name !== 'whole' && name !== encoder && !manifest.recurrent) await part.prepare(count, 'tree')
       }
     })
     if (name === 'whole') this.#whole = part

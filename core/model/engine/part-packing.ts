@@ -1,7 +1,8 @@
 import { maxTiledHeadDim } from '../bundle/graph-io.ts'
 import type { StepItem } from './contract.ts'
+import { maskedBias } from './row-tree.ts'
 
-interface PackedItem {
+export interface PackedItem {
   /** Number of new rows. */
   readonly rows: number
   /** Length of the sequence before the step. */
@@ -55,6 +56,60 @@ export function packItems(items: readonly PackedItem[], slots: number, padRows =
   for (let pad = 0; pad < padRows; pad++) keep.push(0)
   return { rows: keep.length, spread: int64(spread), sizes, keep: int64(keep), seqlens, totals, select: int64(select), returned }
 }
+
+/**
+ * As `packItems` for a `grouped` graph: attention reads `group` rows for each new one, first those of the first head of each
+ * group, then those of the next. `spread` and `keep` count heads: of a packed row its queries, keys and values, and of a row
+ * that attention has read its results.
+ */
+export function packGrouped(
+  items: readonly PackedItem[],
+  slots: number,
+  padRows: number,
+  { group, kvHeads }: { readonly group: number; readonly kvHeads: number },
+): Packing {
+  const packed = packItems(
+    items.map((item) => ({ ...item, attended: group * item.rows })),
+    slots,
+    padRows,
+  )
+  const kinds = Array.from({ length: kvHeads }, (_, head) => head)
+  const width = (group + 2) * kvHeads
+  const spread: number[] = []
+  const keep: number[] = []
+  const read = (row: number, member: number) => {
+    for (const head of kinds) spread.push(row * width + head * group + member)
+    for (let head = 0; head < 2 * kvHeads; head++) spread.push(row * width + kvHeads * group + head)
+  }
+  let [first, from] = [0, 0]
+  for (const { rows } of items) {
+    for (let member = 0; member < group; member++) for (let row = 0; row < rows; row++) read(first + row, member)
+    for (let row = 0; row < rows; row++)
+      for (const head of kinds)
+        for (let member = 0; member < group; member++) keep.push((from + member * rows + row) * kvHeads + head)
+    first += rows
+    from += group * rows
+  }
+  for (let unused = items.length; unused < slots; unused++) read(0, 0)
+  const row0 = keep.slice(0, group * kvHeads)
+  for (let pad = 0; pad < padRows; pad++) keep.push(...row0)
+  return { ...packed, spread: int64(spread), keep: int64(keep) }
+}
+
+/** Position of each row that attention reads in a `grouped` graph, int64 [group · rows]. */
+export const groupedPositions = (past: number, rows: number, group: number): BigInt64Array =>
+  BigInt64Array.from({ length: group * rows }, (_, at) => BigInt(past + (at % rows)))
+
+/** Each row attends to those before it and to itself among the first head's rows: float32 [group · rows, past + group · rows]. */
+export function groupedBias(past: number, rows: number, group: number): Float32Array<ArrayBuffer> {
+  const total = past + group * rows
+  const bias = new Float32Array(group * rows * total)
+  for (let at = 0; at < group * rows; at++) bias.fill(maskedBias, at * total + past + (at % rows) + 1, (at + 1) * total)
+  return bias
+}
+
+/** New rows of one sequence for which a `grouped` graph is faster: attention's tiles of queries hold all their heads. */
+export const maxGroupedRows = 2
 
 /** The most rows beyond a sequence's capacity and context that attention reads and writes because of `attendedRows`. */
 export const maxPadRows = 2

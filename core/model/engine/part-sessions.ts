@@ -1,4 +1,5 @@
 import { graphKey, type PartManifest, type PartName, type SlotCount, slotCounts } from '../bundle/manifest.ts'
+import type { GraphForm } from '../bundle/part-graph.ts'
 import { slotsFor } from './part-packing.ts'
 import type { EngineSession, Runtime } from './runtime.ts'
 import type { PartWeights } from './weights.ts'
@@ -10,7 +11,7 @@ export interface PartSource {
   readonly name: PartName
   readonly manifest: PartManifest
   /** @throws BrimError BUNDLE_INVALID, BUNDLE_CORRUPT */
-  readonly graph: (slots: SlotCount, branching: boolean) => Uint8Array | Promise<Uint8Array>
+  readonly graph: (slots: SlotCount, form: GraphForm) => Uint8Array | Promise<Uint8Array>
   readonly weights: PartWeights
   /** The graphs read attention's rows by `spread` and `keep`, so that they can be padded. Not before schema 3. */
   readonly padsAttention: boolean
@@ -20,13 +21,15 @@ export interface PartSource {
    */
   readonly needsEvenRows: boolean
   readonly threads: number
+  /** Query heads that share keys and values, where the part has `grouped` graphs; else undefined. */
+  readonly groupedHeads: number | undefined
 }
 
-/** The engine sessions of one part over one set of weights: two per slot count (linear and trees), created when needed. */
+/** The engine sessions of one part over one set of weights: one per slot count and form of its graph, created when needed. */
 export class PartSessions {
   readonly #source: PartSource
   readonly #offered: readonly SlotCount[]
-  /** By the graph's key in the manifest. */
+  /** By slots and form. */
   readonly #sessions = new Map<string, Promise<EngineSession>>()
 
   constructor(source: PartSource) {
@@ -36,13 +39,12 @@ export class PartSessions {
 
   /**
    * Opens the engine session with enough slots for a number of sequences.
-   * @param branching rows may follow any earlier row
    * @throws RangeError if no graph has enough slots; BrimError BUNDLE_CORRUPT, RUNTIME_FAILED, PROVIDER_UNAVAILABLE, OUT_OF_MEMORY
    */
-  async open(sequences: number, branching = false): Promise<{ session: EngineSession; slots: number }> {
+  async open(sequences: number, form: GraphForm = 'line'): Promise<{ session: EngineSession; slots: number }> {
     const slots = slotsFor(sequences, this.#offered)
-    const key = graphKey(slots, branching)
-    const opening = this.#sessions.get(key) ?? this.#load(slots, branching)
+    const key = `${slots} ${form}`
+    const opening = this.#sessions.get(key) ?? this.#load(slots, form)
     this.#sessions.set(key, opening)
     try {
       return { session: await opening, slots }
@@ -58,9 +60,9 @@ export class PartSessions {
     await Promise.all(sessions.map((session) => (session.status === 'fulfilled' ? session.value.release() : undefined)))
   }
 
-  async #load(slots: SlotCount, branching: boolean): Promise<EngineSession> {
+  async #load(slots: SlotCount, form: GraphForm): Promise<EngineSession> {
     const { runtime, folder, graph, weights, threads } = this.#source
-    const model = await graph(slots, branching)
+    const model = await graph(slots, form)
     const options = { threads, weights: weights.tensors, externalFolder: folder }
     return weights.pack(() => runtime.session(model, options))
   }

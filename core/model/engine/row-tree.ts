@@ -1,5 +1,5 @@
 /** Attention bias of a masked key; its softmax weight becomes 0. */
-const masked = -1e9
+export const maskedBias = -1e9
 
 /**
  * The parent of each row of a sequence, immutable. Rows are numbered in the order of their steps. The first `line` rows each
@@ -87,7 +87,7 @@ export class RowTree {
    */
   biasFrom(from: number, window = Number.POSITIVE_INFINITY): Float32Array<ArrayBuffer> {
     const { length } = this
-    const bias = new Float32Array((length - from) * length).fill(masked)
+    const bias = new Float32Array((length - from) * length).fill(maskedBias)
     for (let row = from; row < length; row++) {
       const own = bias.subarray((row - from) * length, (row - from + 1) * length)
       const { line, rows } = this.pathTo(row)

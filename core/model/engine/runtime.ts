@@ -27,8 +27,11 @@ export interface EngineSessionOptions {
 export interface EngineSession {
   readonly inputNames: readonly string[]
   readonly outputNames: readonly string[]
-  /** Runs off the event loop. The caller preallocates all outputs; an output may share the memory of an input (KV). */
-  run(inputs: ReadonlyMap<string, Tensor>, outputs: ReadonlyMap<string, Tensor>): Promise<void>
+  /**
+   * Runs off the event loop. The caller preallocates all outputs; an output may share the memory of an input (KV).
+   * @param rows that the time of a run depends on: where such runs are short, it may block the event loop. Absent: it never does
+   */
+  run(inputs: ReadonlyMap<string, Tensor>, outputs: ReadonlyMap<string, Tensor>, rows?: number): Promise<void>
   /** Waits for runs in progress, then frees the engine session. */
   release(): Promise<void>
 }

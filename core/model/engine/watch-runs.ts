@@ -16,7 +16,7 @@ export const watchRuns = (runtime: Runtime, progress: Progress): Runtime => ({
     return {
       inputNames: session.inputNames,
       outputNames: session.outputNames,
-      run: (inputs, outputs) => progress.during('inference', maxRunMs, () => session.run(inputs, outputs)),
+      run: (inputs, outputs, rows) => progress.during('inference', maxRunMs, () => session.run(inputs, outputs, rows)),
       release: () => session.release(),
     }
   },

@@ -12,8 +12,10 @@ import {
   jitterOf,
   maxOthersShare,
   measureAlone,
-  measureBatch,
+  measureBridge,
+  measureBusy,
   measureLoaded,
+  measureRounds,
   measureRtts,
   type Results,
   type Setup,
@@ -45,7 +47,7 @@ const options = {
 
 export const hatBench: Bench<typeof options> = {
   name: 'hat',
-  quickLimit: '8 minutes',
+  quickLimit: '12 minutes',
   quickRepetitions: 2,
   options,
   examples: [['brim bench hat --strategies hat,u-shape --rtt 60', 'two strategies, far from the cloud']],
@@ -82,10 +84,12 @@ export async function benchHat(
   const headMs = await reference.headMs()
   const setup: Setup = { bundle, plan, links, cores, dialogues, workloads, eos, headMs, io, progress }
   await measureAlone(setup, results)
+  await measureRounds(setup, results)
   await measureLoaded(setup, results)
+  await measureBusy(setup, results)
   await measureRtts(setup, results)
   progress('16 sessions in one step')
-  const batch = await measureBatch(setup, modelId, dims.hidden)
+  const { batch, cloudTokenMs } = await measureBridge(setup, modelId, dims.hidden)
   await reference.check(results.answers, progress)
   const conditions = {
     ...model,
@@ -102,6 +106,7 @@ export async function benchHat(
     busiest: maxOthersShare,
     headMs,
     batch,
+    cloudTokenMs,
   }
   return { conditions, summary: summaryOf(hatFigures, { runs: results.runs, batch }), runs: results.runs }
 }

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { Cluster } from '../../cluster/cluster.ts'
@@ -16,22 +17,30 @@ interface HatClusterOptions {
   readonly seed: number
   readonly cores: Cores | undefined
   readonly io: Io
+  /** Where bridge and devices record their machines; absent: nowhere. See `recordingOf`. */
+  readonly recordings?: string | undefined
 }
+
+/** The recording of the bridge, or of a device's agent. */
+export const recordingOf = (folder: string, strategy: StrategyName, of: string) => join(folder, `${strategy}-${of}.jsonl`)
 
 export type HatCluster = Awaited<ReturnType<typeof startHatCluster>>
 
 /** A bridge and its devices, each a process, with a shaped link between each device and the bridge. */
-export function startHatCluster({ bundle, strategy, workload, shapes, seed, cores, io }: HatClusterOptions) {
+export function startHatCluster({ bundle, strategy, workload, shapes, seed, cores, io, recordings }: HatClusterOptions) {
+  const recordOf = (of: string) => (recordings === undefined ? [] : ['--record', recordingOf(recordings, strategy, of)])
   return Cluster.assembled({ bundle, env: io.env, signal: io.signal }, async (cluster) => {
-    const bridge = await cluster.startBridge({ args: strategies[strategy].bridge(workload), core: cores?.bridge })
+    const args = [...strategies[strategy].bridge(workload), ...recordOf('bridge')]
+    const bridge = await cluster.startBridge({ args, core: cores?.bridge, program })
     const { mqttUrl, httpUrl, dataUrl } = bridge.ready
     const startDevice = async (shape: LinkShape, at: number) => {
       const url = new URL(dataUrl)
       const random = seededRandom(seed * 1_000 + at)
       const link = await cluster.attach(startShapedLink({ target: Number(url.port), shape, random }))
       url.port = String(link.port)
-      const args = ['--data-url', url.href, ...strategies[strategy].agent]
-      const agent = await cluster.startAgent({ id: `device-${at + 1}`, bridges: [mqttUrl], args, core: cores?.others, program })
+      const id = `device-${at + 1}`
+      const args = ['--data-url', url.href, ...strategies[strategy].agent, ...recordOf(id)]
+      const agent = await cluster.startAgent({ id, bridges: [mqttUrl], args, core: cores?.others, program })
       return { apiUrl: agent.ready.apiUrl, pid: agent.pid, link, shape }
     }
     return {

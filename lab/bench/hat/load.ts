@@ -4,6 +4,7 @@ import type { Cores } from '../../cluster/cores.ts'
 import { coreBusySeconds, cpuSeconds, cpuUseFromNow } from '../../cluster/cpu-times.ts'
 import { stepsFromNow } from '../../cluster/logged-steps.ts'
 import { servedMs } from '../../cluster/rate-trace.ts'
+import type { Passage } from '../../cluster/shaped-link.ts'
 import { sum } from '../../frame/statistics.ts'
 import { playInTime } from '../in-time.ts'
 import { isLooping } from '../looping.ts'
@@ -30,13 +31,17 @@ export interface HatRequest {
 }
 
 /** Asks a device's API for a greedy answer. @throws BrimError LINK_LOST with the agent's message */
-export async function askDevice(
-  { devices }: HatCluster,
+export const askDevice = ({ devices }: HatCluster, request: HatRequest, signal: AbortSignal): Promise<UncheckedAnswer> =>
+  askForAnswer(devices[request.device]!.apiUrl, request, signal)
+
+/** The same of the API of a device or a bridge. */
+export async function askForAnswer(
+  apiUrl: string,
   { prompt, maxTokens, user, device, atMs }: HatRequest,
   signal: AbortSignal,
 ): Promise<UncheckedAnswer> {
   const body = { prompt: prompt.ids, max_tokens: maxTokens, temperature: 0, user }
-  const { sentMs, arrivedMs, report } = await askAgent(devices[device]!.apiUrl, body, signal)
+  const { sentMs, arrivedMs, report } = await askAgent(apiUrl, body, signal)
   const { rounds, acceptLength, reusedTokens, bytesUp, bytesDown, rates, tokenIds } = report
   const piecesMs = arrivedMs.map((arrivalMs) => Math.round(100 * (arrivalMs - sentMs)) / 100)
   // An answer that begins with its end-of-text token has no text: the agent's own figure counts.
@@ -98,7 +103,7 @@ export async function runLoad(
   return { steps, utilisation: { bridge, others, foreign, computing }, answers }
 }
 
-export type AloneAnswer = UncheckedAnswer & { readonly steps: readonly LoggedStep[] }
+export type AloneAnswer = UncheckedAnswer & { readonly steps: readonly LoggedStep[]; readonly passages: readonly Passage[] }
 
 interface AloneConditions {
   readonly stateBytes: number
@@ -119,7 +124,8 @@ export async function askAlone(
   link.startOver(request.atMs)
   const { sample, ...answer } = await askDevice(cluster, request, signal)
   const steps = await stepsSince()
-  return { ...answer, sample: { ...sample, prefill: prefillFigures(sample, steps, shape.up.rates, conditions) }, steps }
+  const prefill = prefillFigures(sample, steps, shape.up.rates, conditions)
+  return { ...answer, sample: { ...sample, prefill }, steps, passages: link.passages }
 }
 
 /** For an answer that had the bridge to itself, so that the first steps are its prompt's. */

@@ -1,3 +1,6 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
@@ -5,12 +8,15 @@ import type { FilePrompt } from '../../../core/model/text/prompt-file.ts'
 import { rowBytes } from '../../../core/wire/protocol/frame.ts'
 import type { Cores } from '../../cluster/cores.ts'
 import { SharedClusters } from '../../cluster/shared-clusters.ts'
-import { type BatchTimes, timeBatch } from './batch.ts'
-import { type HatCluster, startHatCluster } from './cluster.ts'
+import { timeBatch } from './batch.ts'
+import { type HatCluster, recordingOf, startHatCluster } from './cluster.ts'
+import { buildDeeperModel } from './deeper-model.ts'
+import { tbtOf } from './figures.ts'
 import { type LinkConditions, linkShape } from './links.ts'
-import { type AloneAnswer, askAlone, askDevice, runLoad, type UncheckedAnswer } from './load.ts'
+import { type AloneAnswer, askAlone, askDevice, askForAnswer, runLoad, type UncheckedAnswer } from './load.ts'
 import type { Plan } from './plan.ts'
-import { type HatRun, type Measured, stepSizesOf } from './runs.ts'
+import { roundTimesOf } from './round-times.ts'
+import { type HatRun, type Measured, type Sample, stepSizesOf } from './runs.ts'
 import { isExact, type StrategyName, wireOf } from './strategies.ts'
 import { arrivalsOf, type HatPrompt, lengthLimits, promptOfLength, type WorkloadName, workloadNames } from './workload.ts'
 
@@ -81,6 +87,24 @@ export async function measureLoaded(setup: Setup, results: Results): Promise<voi
         await loadOnce(setup, { measured: 'rates', strategy, workload, seed }, factor * rates[workload], results)
 }
 
+/** The same rates and links, and a middle that has enough to do for steps to wait for one another. */
+export async function measureBusy(setup: Setup, results: Results): Promise<void> {
+  const { plan } = setup
+  if (plan.busy.strategies.length === 0) return
+  const folder = await mkdtemp(join(tmpdir(), 'brim-deeper-'))
+  try {
+    setup.progress(`the model with ${plan.busy.layers} layers`)
+    const bundle = await buildDeeperModel(folder, plan.busy.layers)
+    for (const workload of workloadNames)
+      for (const strategy of plan.busy.strategies) {
+        const run = { measured: 'busy', strategy, workload, seed: firstSeed(plan) } as const
+        await loadOnce({ ...setup, bundle }, run, plan.loaded[workload].perS, results, plan.busy.requests)
+      }
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+}
+
 /** One seed. After a void run, its runs are repeated at a lower rate, which later seeds use too. */
 async function measureFairly(setup: Setup, seed: number, rates: Record<WorkloadName, number>, results: Results): Promise<void> {
   for (const workload of workloadNames) {
@@ -104,7 +128,7 @@ async function measureFairly(setup: Setup, seed: number, rates: Record<WorkloadN
 
 type RunOf = Pick<HatRun, 'measured' | 'strategy' | 'workload' | 'seed'>
 
-async function loadOnce(setup: Setup, run: RunOf, perS: number, results: Results): Promise<HatRun> {
+async function loadOnce(setup: Setup, run: RunOf, perS: number, results: Results, count?: number): Promise<HatRun> {
   const { plan, cores, io, links, workloads } = setup
   const { strategy, workload, seed } = run
   setup.progress(`${run.measured}: ${strategy}, ${workload} prompts, ${perS.toFixed(2)} requests/s, seed ${seed}`)
@@ -113,7 +137,7 @@ async function loadOnce(setup: Setup, run: RunOf, perS: number, results: Results
   await using cluster = await startHatCluster({ bundle: setup.bundle, strategy, workload, shapes, seed, cores, io })
   await warmUp(cluster, setup)
   const prompts = workloads[workload]
-  const { requests } = plan.loaded[workload]
+  const requests = count ?? plan.loaded[workload].requests
   const arrivals = arrivalsOf(requests, perS, { devices: plan.devices, prompts: prompts.length }, random)
   const load = { prompts, arrivals, maxTokens: plan.maxTokens }
   const { answers, steps, utilisation } = await runLoad(cluster, load, cores, io.signal)
@@ -151,6 +175,27 @@ export async function measureAlone(setup: Setup, results: Results): Promise<void
   ])
 }
 
+/** Where the rounds of each strategy go, for short prompts; bridge and agent record their machines meanwhile. */
+export async function measureRounds(setup: Setup, results: Results): Promise<void> {
+  const { plan, workloads, links } = setup
+  const recordings = await mkdtemp(join(tmpdir(), 'brim-rounds-'))
+  try {
+    const prompts = workloads.short.slice(0, plan.rounds.prompts)
+    const questions: Questions = { measured: 'rounds', workload: 'short', prompts, maxTokens: plan.maxTokens }
+    const asked = await askInTurn(setup, results, plan.rounds.strategies, links, [questions], recordings)
+    for (const { run, answers } of asked) {
+      const [bridge, agent] = await Promise.all(
+        ['bridge', 'device-1'].map((of) => readFile(recordingOf(recordings, run.strategy, of), 'utf8')),
+      )
+      const passages = answers.map((answer) => answer.passages)
+      const recorded = { bridge: bridge!, agent: agent!, passages, rowBytes: links.stateBytes }
+      Object.assign(run, { roundTimes: roundTimesOf(recorded) })
+    }
+  } finally {
+    await rm(recordings, { recursive: true })
+  }
+}
+
 /** HAT and U-shape, one device, at other round-trip times. */
 export async function measureRtts(setup: Setup, results: Results): Promise<void> {
   const { plan, workloads, links } = setup
@@ -169,14 +214,16 @@ async function askInTurn(
   strategies: readonly StrategyName[],
   links: LinkConditions,
   all: readonly Questions[],
-): Promise<void> {
+  recordings?: string,
+): Promise<{ readonly run: HatRun; readonly answers: readonly AloneAnswer[] }[]> {
   const { bundle, plan, cores, io, headMs, dialogues, eos } = setup
   const { stateBytes, rttMs } = links
   const seed = firstSeed(plan)
   const start = (strategy: StrategyName) => {
     const shapes = [linkShape(linkGroup, links, seededRandom(seed))]
-    return startHatCluster({ bundle, strategy, workload: 'short', shapes, seed, cores, io })
+    return startHatCluster({ bundle, strategy, workload: 'short', shapes, seed, cores, io, recordings })
   }
+  const runs: { readonly run: HatRun; readonly answers: readonly AloneAnswer[] }[] = []
   await using shared = new SharedClusters(start, (cluster) => warmUp(cluster, setup))
   const clusters: HatCluster[] = []
   for (const strategy of strategies) clusters.push(await shared.of(strategy))
@@ -207,17 +254,23 @@ async function askInTurn(
       const { strategy } = clusters[i]!
       const steps = own.flatMap((answer) => answer.steps)
       const run = { measured, strategy, workload, seed, devices: 1, rttMs, perS: null, utilisation: null, isVoid: false, steps }
-      if (own.length > 0) addRun(results, run, own)
+      if (own.length > 0) runs.push({ run: addRun(results, run, own), answers: own })
     }
   }
+  return runs
 }
 
-/** A bridge without devices. */
-export async function measureBatch({ bundle, plan, cores, io }: Setup, modelId: string, width: number): Promise<BatchTimes> {
+/** A bridge without devices: packed steps, and the time per token of the whole model, which answers there alone. */
+export async function measureBridge(setup: Setup, modelId: string, width: number) {
+  const { bundle, plan, cores, io, workloads } = setup
   const seed = firstSeed(plan)
   await using cluster = await startHatCluster({ bundle, strategy: 'hat', workload: 'short', shapes: [], seed, cores, io })
-  // Awaited here: the cluster ends with this function.
-  return await timeBatch(cluster, modelId, width, io.signal)
+  const batch = await timeBatch(cluster, modelId, width, io.signal)
+  const samples: Sample[] = []
+  const requests = { maxTokens: plan.maxTokens, user: 'alone', device: 0, atMs: 0 }
+  for (const prompt of workloads.short.slice(0, plan.rounds.prompts))
+    samples.push((await askForAnswer(cluster.httpUrl, { ...requests, prompt }, io.signal)).sample)
+  return { batch, cloudTokenMs: tbtOf(samples) }
 }
 
 /** ± 5 ms, less where the round trip is short. */

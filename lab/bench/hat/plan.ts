@@ -1,5 +1,5 @@
 import { onlyNamed, seedsFrom } from '../../frame/options.ts'
-import { ablation, compared, type StrategyName } from './strategies.ts'
+import { ablation, attribution, compared, type StrategyName } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
 
 /** What is measured, and how often. */
@@ -10,11 +10,15 @@ export interface Plan {
   /** Number of distinct prompts per workload. */
   readonly prompts: number
   readonly loaded: Readonly<Record<WorkloadName, LoadPlan>>
+  /** A bridge whose model has so many layers, of which those after the demonstration model's change nothing, at the same rates. */
+  readonly busy: { readonly layers: number; readonly strategies: readonly StrategyName[]; readonly requests: number }
   /** Rows of the ablation that `loaded` does not hold; measured with the first seed. */
   readonly ablation: readonly StrategyName[]
   /** Further rates, as multiples of those in `loaded`; measured with the first seed. */
   readonly otherRates: readonly number[]
   readonly alone: AlonePlan
+  /** Answers to short prompts whose rounds are taken apart. */
+  readonly rounds: { readonly strategies: readonly StrategyName[]; readonly prompts: number }
   /** One device alone at other round-trip times. */
   readonly otherRtts: { readonly rttsMs: readonly number[]; readonly strategies: readonly StrategyName[] }
 }
@@ -46,21 +50,24 @@ interface AlonePlan {
  */
 const devices = 8
 const perS = { short: 3.2, long: 1.6 }
-const aloneStrategies: readonly StrategyName[] = ['hat', 'hat-fp16', 'hat-int8', 'u-shape', 'u-shape-lean', 'u-medusa']
+const attributed = Object.values(attribution).flatMap((parts) => parts.map(({ strategy }): StrategyName => strategy))
+const aloneStrategies: readonly StrategyName[] = [...new Set<StrategyName>(['hat', 'hat-paper', ...attributed, 'u-medusa'])]
 const ablated: readonly StrategyName[] = ablation.map(({ strategy }) => strategy)
 
 export const fullPlan: Plan = {
   seeds: [1, 2, 3],
   devices,
   maxTokens: 128,
-  prompts: 20,
+  prompts: 40,
   loaded: {
     short: { strategies: compared, requests: 40, perS: perS.short },
-    long: { strategies: compared, requests: 24, perS: perS.long },
+    long: { strategies: compared, requests: 40, perS: perS.long },
   },
+  busy: { layers: 36, strategies: ['hat', 'hat-fixed', 'u-shape'], requests: 40 },
   ablation: ablated.filter((strategy) => !(compared as readonly StrategyName[]).includes(strategy)),
   otherRates: [9 / 6],
   alone: { strategies: aloneStrategies, short: 8, long: 6, longTokens: 128, secondTurns: 3, firstTurnTokens: 1_037, longest: 2 },
+  rounds: { strategies: ['hat', 'u-shape'], prompts: 8 },
   otherRtts: { rttsMs: [5, 60], strategies: ['hat', 'u-shape'] },
 }
 
@@ -68,11 +75,12 @@ export const fullPlan: Plan = {
 export const quickPlan: Plan = {
   ...fullPlan,
   seeds: [1],
-  prompts: 8,
+  prompts: 20,
   loaded: {
     short: { strategies: compared, requests: 20, perS: perS.short },
-    long: { strategies: ['hat', 'u-shape'], requests: 10, perS: perS.long },
+    long: { strategies: ['hat', 'u-shape'], requests: 20, perS: perS.long },
   },
+  busy: { ...fullPlan.busy, strategies: ['hat', 'u-shape'], requests: 20 },
   ablation: [],
   otherRates: [],
   alone: {
@@ -84,6 +92,7 @@ export const quickPlan: Plan = {
     secondTurns: 1,
     longest: 1,
   },
+  rounds: { ...fullPlan.rounds, prompts: 4 },
   otherRtts: { rttsMs: [], strategies: [] },
 }
 
@@ -106,7 +115,9 @@ export function restrictedPlan(plan: Plan, { strategies, seeds, rate }: Restrict
     seeds: seedsFrom(seeds, plan.seeds),
     loaded: { short: loaded(plan.loaded.short), long: loaded(plan.loaded.long) },
     ablation: onlyNamed(plan.ablation, strategies),
+    busy: only(plan.busy),
     alone: only(plan.alone),
+    rounds: only(plan.rounds),
     otherRtts: only(plan.otherRtts),
   }
 }

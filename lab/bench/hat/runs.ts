@@ -2,6 +2,7 @@ import { median } from '../../../core/policy/estimate/quantile.ts'
 import type { LoggedStep } from '../../../core/wire/protocol/http/bridge.ts'
 import { type Columns, picked, toColumns } from '../../frame/columns.ts'
 import { groupBy, mean } from '../../frame/statistics.ts'
+import type { RoundTimes } from './round-times.ts'
 import type { StrategyName } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
 
@@ -47,7 +48,7 @@ export interface PrefillFigures {
 }
 
 /** Purpose of a run. */
-export type Measured = 'loaded' | 'rates' | 'ablation' | 'alone' | 'second-turn' | 'longest' | 'rtt'
+export type Measured = 'loaded' | 'busy' | 'rates' | 'ablation' | 'alone' | 'rounds' | 'second-turn' | 'longest' | 'rtt'
 
 export interface Utilisation {
   /** CPU time of the bridge process per second of its core; null where the system does not report it. */
@@ -77,6 +78,8 @@ export interface HatRun {
   readonly steps: readonly StepFigures[]
   /** The same for calibration. */
   readonly stepSizes: StepSizes
+  /** Where its rounds went; absent: not recorded. */
+  readonly roundTimes?: RoundTimes | undefined
 }
 
 export type StepFigures = Pick<LoggedStep, 'items' | 'tokens' | 'computeMs' | 'predictedMs'>

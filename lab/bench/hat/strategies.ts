@@ -27,6 +27,16 @@ const table = {
   hat: { agent: [], bridge: defaults },
   'hat-fp16': { agent: uncoded, bridge: defaults },
   'hat-int8': { agent: ['--wire', 'int8'], bridge: defaults },
+  // As the paper has it: its adapter, which reads no deep states, without lookup; states in fp16; a session before its rows.
+  'hat-paper': {
+    agent: ['--paper-adapter', '--drafter', 'adapter', '--wire', 'fp16', '--no-early', '--no-reuse'],
+    bridge: defaults,
+  },
+  'chunks-fixed': { agent: ['--drafter', 'none', '--no-early', '--no-reuse', ...uncoded], bridge: () => ['--fixed-chunks'] },
+  chunks: { agent: ['--drafter', 'none', '--no-early', '--no-reuse', ...uncoded], bridge: defaults },
+  'hat-fixed': { agent: [], bridge: () => ['--fixed-chunks'] },
+  'hat-paced': { agent: ['--draft-paced'], bridge: defaults },
+  'hat-branches': { agent: ['--draft-branching', 'each'], bridge: defaults },
   'u-shape': { agent: uShape('whole-all'), bridge: wholePrompts },
   'u-shape-lean': { agent: uShape('whole'), bridge: wholePrompts },
   'u-sarathi': { agent: uShape('whole-all'), bridge: sarathi },
@@ -61,6 +71,27 @@ export function wireOf(strategy: StrategyName): Wire {
   const at = agent.indexOf('--wire')
   return wires.find((wire) => at >= 0 && agent[at + 1] === wire) ?? 'fp16c'
 }
+
+/** What HAT's TTFT and TBT have of each part: a row has one part more than the row before it, and the last of a branch is HAT. */
+export const attribution = {
+  ttftMs: [
+    { part: 'U-shape', strategy: 'u-shape' },
+    { part: 'lean reply: one deep state', strategy: 'u-shape-lean' },
+    { part: 'chunks of fixed size, overlapped', strategy: 'chunks-fixed' },
+    { part: 'chunks of HAT Eq. 3', strategy: 'chunks' },
+    { part: '0-RTT: rows with the opening', strategy: 'hat-fp16' },
+    { part: 'coded states', strategy: 'hat' },
+    { part: 'int8 states', strategy: 'hat-int8' },
+  ],
+  tbtMs: [
+    { part: 'U-shape', strategy: 'u-shape' },
+    { part: 'drafts', strategy: 'SD+PC' },
+    { part: 'drafted ahead', strategy: 'hat-fp16' },
+    { part: 'coded states', strategy: 'hat' },
+    { part: 'ends of drafts by pace', strategy: 'hat-paced' },
+    { part: 'branches at each token', strategy: 'hat-branches' },
+  ],
+} as const satisfies Record<string, readonly { readonly part: string; readonly strategy: StrategyName }[]>
 
 /** Whether answers must equal the reference's; int8 states change them. */
 export const isExact = (strategy: StrategyName): boolean => wireOf(strategy) !== 'int8'

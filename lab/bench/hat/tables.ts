@@ -22,8 +22,10 @@ import {
   tbtOf,
   validRuns,
 } from './figures.ts'
+import { headlineTable } from './headline.ts'
+import { cloudTable, roundTable } from './round-tables.ts'
 import type { HatRun, Sample } from './runs.ts'
-import { ablation, compared, type StrategyName, strategyNames } from './strategies.ts'
+import { ablation, attribution, compared, type StrategyName, strategyNames } from './strategies.ts'
 import { type WorkloadName, workloadNames } from './workload.ts'
 
 export function tablesOf(document: BenchDocument): Table[] {
@@ -31,11 +33,17 @@ export function tablesOf(document: BenchDocument): Table[] {
   const each = (table: (runs: readonly HatRun[], workload: WorkloadName) => Table) =>
     workloadNames.map((workload) => table(runs, workload))
   return [
+    headlineTable(runs),
     ...each(loadedTable),
     ...each(loopTable),
     ...each(stepTable),
     useTable(runs),
+    busyTable(runs),
     ...each(aloneTable),
+    attributionTable(runs, 'ttftMs', 'long'),
+    attributionTable(runs, 'tbtMs', 'short'),
+    roundTable(runs),
+    cloudTable(document),
     secondTurnTable(runs),
     limitTable(runs),
     shareTable(document),
@@ -173,6 +181,51 @@ function aloneTable(runs: readonly HatRun[], workload: WorkloadName): Table {
     ['paper', ({ name }) => ratio(paper(name)?.[0])],
     ['without loops', ({ samples }) => ratio(acceptLengthOf(withoutLoops(samples)))],
     ['n', ({ samples }) => String(samples.length)],
+  ])
+}
+
+/** A bridge with enough to do for steps to wait for one another. */
+function busyTable(runs: readonly HatRun[]): Table {
+  return tableOf('A busy bridge: the demonstration model with layers that change nothing', select(runs, { measured: 'busy' }), [
+    ['prompts', ({ workload }) => workload],
+    ['strategy', ({ strategy }) => strategy],
+    ['computing', ({ utilisation }) => toPercent(utilisation?.computing)],
+    ['steps of several', ({ steps }) => toPercent(over(steps.filter(({ items }) => items > 1).length, steps.length))],
+    ['streams per step', ({ steps }) => ratio(mean(steps.map(({ items }) => items)))],
+    ['step, ms', (run) => ratio(figuresOf(run).stepMs)],
+    ['deviation', (run) => ratio(figuresOf(run).stepDeviationMs)],
+    ['TTFT, ms', (run) => ms(figuresOf(run).ttftMs)],
+    ['TBT, ms', (run) => ms(figuresOf(run).tbtMs)],
+    ['void', verdict],
+  ])
+}
+
+/** What each part changes, and its share of what HAT gains over U-shape: one device alone, answers without loops. */
+function attributionTable(runs: readonly HatRun[], figure: keyof typeof attribution, workload: WorkloadName): Table {
+  const figureOf = (strategy: StrategyName) => {
+    const samples = samplesOf(ofStrategies(runs, { measured: 'alone', workload }, [strategy]), strategy)
+    const own = answersOf(samples, 'without loops')
+    return figure === 'tbtMs' ? tbtOf(own) : mean(own.map(({ ttftMs }) => ttftMs))
+  }
+  const [none, all] = [figureOf('u-shape'), figureOf('hat')]
+  let before: number | null = null
+  const rows = attribution[figure].flatMap(({ part, strategy }) => {
+    const value = figureOf(strategy)
+    if (value === null) return []
+    const change = before === null ? null : value - before
+    before = value
+    // Where HAT gains nothing, no part has a share of it.
+    const gain = none === null || all === null ? 0 : none - all
+    const share = change === null || gain <= 0 ? null : -change / gain
+    return [{ part, strategy, value, change, share }]
+  })
+  const name = figure === 'ttftMs' ? 'TTFT' : 'TBT'
+  return tableOf(`What ${name} has of each part, one device alone, ${workload} prompts, ms`, rows, [
+    ['with', ({ part }) => part],
+    ['strategy', ({ strategy }) => strategy],
+    [name, ({ value }) => ms(value)],
+    ['change', ({ change }) => ms(change)],
+    ["share of HAT's gain", ({ share }) => toPercent(share)],
   ])
 }
 

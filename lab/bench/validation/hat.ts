@@ -45,7 +45,7 @@ const byDefault = () => [bridge.tokenBudget, bridge.promptRows] as const
 const whole = () => [2_048, 2_048] as const
 const sarathiChunk = { short: 128, long: 256 } as const
 
-const strategies: Readonly<Record<StrategyName, SimulatedStrategy>> = {
+const strategies: Readonly<Partial<Record<StrategyName, SimulatedStrategy>>> = {
   hat: { mode: 'hat', hat: {}, rows: byDefault },
   'hat-fp16': { mode: 'hat', hat: {}, rows: byDefault },
   'hat-int8': { mode: 'hat', hat: { wire: 'int8' }, rows: byDefault },
@@ -61,7 +61,9 @@ const strategies: Readonly<Record<StrategyName, SimulatedStrategy>> = {
 
 /** The runs under load again, with their own requests and links, and the acceptance of their drafts. */
 export function validateHat({ conditions, runs }: BenchDocument, hardware: Hardware): ValidationCell[] {
-  const loaded = (runs as readonly KeptHatRun[]).filter(({ perS, isVoid }) => perS !== null && !isVoid)
+  const loaded = (runs as readonly KeptHatRun[]).filter(
+    ({ strategy, perS, isVoid }) => perS !== null && !isVoid && strategy in strategies,
+  )
   return loaded.flatMap((run) => {
     const { measured, strategy, workload, perS } = run
     const samples = fromColumns(run.samples)
@@ -76,7 +78,7 @@ const codingOf = (strategy: StrategyName, { strategies = {} }: Conditions): Part
 
 function simulate(run: KeptHatRun, samples: readonly KeptHatSample[], conditions: Conditions, hardware: Hardware): AnswerTimes[] {
   const { strategy, workload, seed } = run
-  const { mode, hat, rows } = strategies[strategy]
+  const { mode, hat, rows } = strategies[strategy]!
   const [stepRows, promptRows] = rows(workload)
   const simulation = new Simulation(seed)
   const world = worldOf(simulation, run, conditions, hardware, { stepRows, promptRows })

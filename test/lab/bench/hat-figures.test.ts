@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { figuresOf, gapsOf, hatFigures, predictionError } from '../../../lab/bench/hat/figures.ts'
+import { headlineTable } from '../../../lab/bench/hat/headline.ts'
 import { type HatRun, type Sample, stepSizesOf } from '../../../lab/bench/hat/runs.ts'
+import { tablesOf } from '../../../lab/bench/hat/tables.ts'
 import { summaryOf } from '../../../lab/frame/figures.ts'
 
 const sample = (figures: Partial<Sample>): Sample => ({
@@ -152,6 +154,65 @@ describe('the summary', () => {
     const runs = [run({ measured: 'longest', strategy: 'u-shape', samples: [sample({ ttftMs: 200, prefill })] })]
     const { sharePercentDevice, sharePercentNetwork, sharePercentCloud } = summaryOf(hatFigures, { runs, batch })
     expect([sharePercentDevice, sharePercentNetwork, sharePercentCloud]).toEqual([5, 80, 15])
+  })
+})
+
+describe('the headline', () => {
+  it('pairs the requests of each seed, leaves looping answers out, and has the interval around the ratio', () => {
+    const answers = (tbtMs: readonly number[]) => tbtMs.map((each, at) => sample({ tbtMs: each, looping: at === 0 }))
+    const own = answers([1, 10, 12, 8, 10])
+    const other = answers([99, 20, 20, 20, 20])
+    const runs = [run({ samples: own }), run({ strategy: 'u-shape', samples: other }), run({ seed: 2, samples: own })]
+    const { rows } = headlineTable(runs)
+    expect(rows.map((row) => [row[2], row[3], row[4], row[7]])).toEqual([
+      ['TBT', 'u-shape', '0.500', '4'],
+      ['TTFT', 'u-shape', '1.000', '4'],
+    ])
+    const [from, to] = [Number(rows[0]![5]), Number(rows[0]![6])]
+    expect(from).toBeGreaterThanOrEqual(0.4)
+    expect(from).toBeLessThan(0.5)
+    expect(to).toBeGreaterThan(0.5)
+    expect(to).toBeLessThanOrEqual(0.6)
+  })
+})
+
+describe('the tables', () => {
+  const tableOf = (runs: readonly HatRun[], title: string, conditions = {}) =>
+    tablesOf({ bench: 'hat', conditions, summary: {}, runs }).find((table) => table.title.startsWith(title))!.rows
+
+  it('attribute to each part what it changes, as a share of what HAT gains', () => {
+    const ttft = (strategy: HatRun['strategy'], ttftMs: number) =>
+      run({ measured: 'alone', workload: 'long', strategy, samples: [sample({ ttftMs })] })
+    const runs = [ttft('u-shape', 2_000), ttft('u-shape-lean', 1_500), ttft('chunks', 1_100), ttft('hat', 1_000)]
+    expect(tableOf(runs, 'What TTFT has').map(([, strategy, , change, share]) => [strategy, change, share])).toEqual([
+      ['u-shape', '–', '–'],
+      ['u-shape-lean', '-500.0', '50 %'],
+      ['chunks', '-400.0', '40 %'],
+      ['hat', '-100.0', '10 %'],
+    ])
+  })
+
+  it('say device by device how HAT compares with the cloud alone', () => {
+    const partsUs = { input: 0, draft: 0, uplink: 0, queue: 0, middle: 4_000, downlink: 0, overtaken: 0, head: 0, rest: 0 }
+    const roundTimes = { rounds: 1, rowsUp: 3, acceptLength: 2, wholeUs: 30_000, partsUs }
+    // Two tokens a round of 30 ms, of which 20 are the round trip.
+    const samples = [1, 0].map((device) => sample({ device, tbtMs: 15, tokens: 5, rounds: 2 }))
+    const runs = [run({ measured: 'rounds', roundTimes }), run({ samples })]
+    const rows = tableOf(runs, 'HAT and the cloud alone', { cloudTokenMs: 6 })
+    expect(rows).toEqual([
+      ['1', '2.00', '15.0', '6.0', '2.50', '2.0', '3.00'],
+      ['2', '2.00', '15.0', '6.0', '2.50', '2.0', '3.00'],
+    ])
+    expect(tableOf(runs, 'HAT and the cloud alone')).toEqual([])
+  })
+
+  it('show of a busy bridge how many steps hold several streams', () => {
+    const steps = [1, 2, 3, 2].map((items) => ({ items, tokens: items, computeMs: 5, predictedMs: null }))
+    const utilisation = { bridge: 0.9, others: 0.4, foreign: 0, computing: 0.8 }
+    const busy = run({ measured: 'busy', steps, utilisation })
+    expect(tableOf([busy], 'A busy bridge')[0]!.slice(2, 5)).toEqual(['80 %', '75 %', '2.00'])
+    const { busyComputing, busyStepsOfSeveral } = summaryOf(hatFigures, { runs: [busy], batch })
+    expect([busyComputing, busyStepsOfSeveral]).toEqual([0.8, 0.75])
   })
 })
 

@@ -21,6 +21,8 @@ const tiny = {
     long: { strategies: [], requests: 0, perS: 20 },
   },
   alone: { strategies, short: 1, long: 0, longTokens: 8, secondTurns: 1, firstTurnTokens: 320, longest: 0 },
+  busy: { ...quickPlan.busy, strategies: [] },
+  rounds: { strategies, prompts: 1 },
 }
 
 let result: BenchResult
@@ -31,7 +33,7 @@ beforeAll(async () => {
   result = await benchHat(tiny, { rtt: 4 }, { quick: true, io, progress: io.err })
   runs = result.runs as readonly HatRun[]
   progress = err()
-}, 90_000)
+}, 240_000)
 
 describe('brim bench hat with invalid options', () => {
   it.each([
@@ -56,6 +58,8 @@ describe('brim bench hat with a tiny plan', () => {
       'alone u-shape 1',
       'loaded hat 2',
       'loaded u-shape 2',
+      'rounds hat 1',
+      'rounds u-shape 1',
       'second-turn hat 1',
       'second-turn u-shape 1',
     ])
@@ -88,6 +92,18 @@ describe('brim bench hat with a tiny plan', () => {
     expect(uShape!.samples.every(({ tokens, rounds }) => rounds === tokens - 1)).toBe(true)
   })
 
+  it('takes the rounds of both strategies apart, and each part takes its time', () => {
+    const times = strategies.map(
+      (strategy) => runs.find((run) => run.measured === 'rounds' && run.strategy === strategy)!.roundTimes!,
+    )
+    for (const { rounds, partsUs, wholeUs } of times) {
+      expect(rounds).toBeGreaterThan(0)
+      for (const part of ['input', 'uplink', 'middle', 'downlink', 'head'] as const) expect(partsUs[part]).toBeGreaterThan(0)
+      expect(Object.values(partsUs).reduce((sum, us) => sum + us, 0)).toBeCloseTo(wholeUs, 3)
+    }
+    expect(times[1]).toMatchObject({ rowsUp: 1, acceptLength: 1, partsUs: { draft: 0 } })
+  })
+
   it('reuses the cached prefix for a second turn under HAT, and not under U-shape', () => {
     const second = (strategy: string) =>
       runs.find((run) => run.measured === 'second-turn' && run.strategy === strategy)!.samples[0]!
@@ -106,7 +122,8 @@ describe('brim bench hat with a tiny plan', () => {
     const machine = { command: 'brim bench hat', cpu: 'a cpu', memoryGiB: 8, platform: 'linux x64', node: '20' }
     const frame = { ...machine, startedAt: 'now', commit: null, loadAverageBefore: 0, loadAverageAfter: 1 }
     const document: BenchDocument = { bench: 'hat', ...result, conditions: { ...frame, ...result.conditions } }
-    const [loaded, loops] = shownOf(document, hatReport).tables
+    const [headline, loaded, loops] = shownOf(document, hatReport).tables
+    expect(headline!.rows.map((row) => row.slice(0, 4))).toContainEqual(['loaded', 'short', 'TBT', 'u-shape'])
     expect(loaded!.rows.map(([strategy]) => strategy)).toEqual(['hat', 'u-shape'])
     expect(loops!.rows.map(([answers, n]) => [answers, n])).toContainEqual(['all', '2'])
     const svg = renderFigure(hatReport.figure(document))

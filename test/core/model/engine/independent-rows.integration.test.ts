@@ -111,8 +111,15 @@ async function expectIndependentRows(
       for (const { stream, from, logits } of await stepTogether(chain, ids, streams))
         expect([stream, from, differing(bitsOf(logits, vocab), expected, from)]).toEqual([stream, from, []])
     }),
-    // One more than a tile of queries; the last position of the context.
-    { numRuns: 3, examples: [[[{ sizes: [65, 1, 129] }]], [[{ sizes: [2] }, { sizes: [length - 1] }]]] },
+    // One more than a tile of queries; the last position of the context; few rows of several streams, whose heads attention reads as rows.
+    {
+      numRuns: 3,
+      examples: [
+        [[{ sizes: [65, 1, 129] }]],
+        [[{ sizes: [2] }, { sizes: [length - 1] }]],
+        [[{ sizes: [1] }, { sizes: [1, 2] }, { sizes: [63, 1, 2] }]],
+      ],
+    },
   )
   await model.release()
 }

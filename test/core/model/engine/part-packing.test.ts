@@ -1,6 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { attendedRows, packItems, slotsFor } from '../../../../core/model/engine/part-packing.ts'
+import {
+  attendedRows,
+  groupedBias,
+  groupedPositions,
+  packGrouped,
+  packItems,
+  slotsFor,
+} from '../../../../core/model/engine/part-packing.ts'
 
 const anyItem = fc.record({ rows: fc.integer({ min: 1, max: 9 }), past: fc.nat(99) }).chain(({ rows, past }) =>
   fc.record({
@@ -48,6 +55,53 @@ describe('packing', () => {
     // Four new rows and one pad row.
     expect([packing.rows, ...packing.keep]).toEqual([5, 0n, 2n, 3n, 4n, 0n])
     expect([...packing.select]).toEqual([0n, 3n])
+  })
+
+  it('of grouped heads gives each row its own heads back, and the group their keys and values', () => {
+    const small = fc.record({ rows: fc.integer({ min: 1, max: 4 }), past: fc.integer({ min: 1, max: 99 }) })
+    const shape = fc.record({ group: fc.constantFrom(2, 4), kvHeads: fc.integer({ min: 1, max: 3 }) })
+    fc.assert(
+      fc.property(fc.array(small, { minLength: 2, maxLength: 5 }), shape, fc.nat(1), (given, { group, kvHeads }, padRows) => {
+        const items = given.map((item) => ({ ...item, select: 'all' as const }))
+        const packing = packGrouped(items, 8, padRows, { group, kvHeads })
+        const [heads, width] = [group * kvHeads, (group + 2) * kvHeads]
+        expect([...packing.sizes.slice(0, items.length)]).toEqual(items.map(({ rows }) => BigInt(group * rows)))
+        const read = Array.from({ length: packing.spread.length / (3 * kvHeads) }, (_, at) =>
+          [...packing.spread.slice(at * 3 * kvHeads, (at + 1) * 3 * kvHeads)].map(Number),
+        )
+        expect(read.length).toBe(Number(packing.sizes.reduce((sum, size) => sum + size, 0n)))
+        // Attention over one key returns the value: of each read row, the keys and values are those of its packed row.
+        for (const row of read) {
+          const packed = Math.floor(row[0]! / width)
+          const own = Array.from({ length: 2 * kvHeads }, (_, head) => packed * width + heads + head)
+          expect(row.slice(kvHeads)).toEqual(own)
+        }
+        // What is kept of the queries that were read are the queries of the packed rows, in order.
+        const queries = read.flatMap((row) => row.slice(0, kvHeads))
+        const total = items.reduce((sum, { rows }) => sum + rows, 0)
+        const wanted = Array.from({ length: (total + padRows) * heads }, (_, at) => {
+          const row = Math.floor(at / heads)
+          return (row < total ? row : 0) * width + (at % heads)
+        })
+        expect([...packing.keep].map((at) => queries[Number(at)])).toEqual(wanted)
+      }),
+    )
+  })
+
+  it('of grouped heads has each row attend to the rows before it and to itself, once', () => {
+    expect([...groupedPositions(7, 2, 2)]).toEqual([7n, 8n, 7n, 8n])
+    const bias = groupedBias(3, 2, 2)
+    const visible = Array.from({ length: 4 }, (_, row) => {
+      // The operator itself masks what follows a row.
+      const seen = [...bias.subarray(row * 7, row * 7 + 3 + row + 1)]
+      return seen.flatMap((value, key) => (value === 0 ? [key] : []))
+    })
+    expect(visible).toEqual([
+      [0, 1, 2, 3],
+      [0, 1, 2, 3, 4],
+      [0, 1, 2, 3],
+      [0, 1, 2, 3, 4],
+    ])
   })
 
   it.each([

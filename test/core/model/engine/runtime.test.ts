@@ -40,6 +40,22 @@ describe('a runtime', () => {
     await session.release()
   })
 
+  it('lets other work of the process have turns between short runs', async () => {
+    const session = await runtime.session(doubling(), { threads: 1 })
+    const y = new Float32Array(3)
+    const inputs = new Map([['x', runtime.tensor('float32', [3], Float32Array.of(1, 2, 3))]])
+    const outputs = new Map([['y', runtime.tensor('float32', [3], y)]])
+    for (let run = 0; run < 3; run++) await session.run(inputs, outputs, 3)
+    let hasTurn = false
+    setImmediate(() => {
+      hasTurn = true
+    })
+    for (let run = 0; run < 10_000 && !hasTurn; run++) await session.run(inputs, outputs, 3)
+    expect(hasTurn).toBe(true)
+    expect([...y]).toEqual([2, 4, 6])
+    await session.release()
+  })
+
   it.each([
     ['float32', Float32Array.of(1, -2, 0.5)],
     ['float16', Uint16Array.of(0x3c00, 0xc000, 0x3800)],
