@@ -72,8 +72,6 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
     padding: true,
     prefill: 'chunked',
     draftAhead: true,
-    branching: 'last',
-    pacedDrafts: false,
     open: (signal, sessionOptions) => link.open(modelId, signal, sessionOptions),
     createDrafter: (sampling) => adapterDrafter(model.part('adapter'), adapterHead, sampling),
     threshold: 0.6,

@@ -1,5 +1,7 @@
-import type { HatConditions } from './hat-steps.ts'
+import { roundTripOf } from './draft-ahead-steps.ts'
+import type { HatConditions, HatRules } from './hat-steps.ts'
 import type { MeasuredLink } from './in-flight.ts'
+import { paddedVerification } from './padded-rows.ts'
 
 /** What a session allows. */
 interface SessionTerms extends Pick<HatConditions, 'chunkTokens' | 'frameTokens' | 'draftLimit'> {
@@ -11,13 +13,26 @@ export interface ConditionSources {
   /** The current session. */
   session(): SessionTerms
   readonly speed: Pick<HatConditions, 'draftStepS' | 'aheadStepS'>
-  /** Rows that verifications of the current session are padded to. */
-  paddedRows(): number | undefined
+  readonly rules: Pick<HatRules, 'draftLimit' | 'bytesPerToken'>
+  /** Whether verifications of the current session are padded. */
+  isPadded(): boolean
   mayDraftAhead(): boolean
 }
 
-/** The conditions at any time, as they are then. */
-export function conditionsOf({ session, speed, paddedRows, mayDraftAhead }: ConditionSources): HatConditions {
+/** The conditions at any time, as they are then; only the length of padded verifications is that of the session's beginning. */
+export function conditionsOf({ session, speed, rules, isPadded, mayDraftAhead }: ConditionSources): HatConditions {
+  let padded: { readonly session: SessionTerms; readonly rows: number } | undefined
+  const paddedRows = () => {
+    const current = session()
+    if (!isPadded()) return undefined
+    if (padded?.session !== current) {
+      const { draftLimit, rates } = current
+      const rows = paddedVerification(Math.min(rules.draftLimit, draftLimit), roundTripOf(1, rules.bytesPerToken, rates))
+      padded = { session: current, rows }
+    }
+    return padded.rows
+  }
+  paddedRows()
   return {
     get chunkTokens() {
       return session().chunkTokens

@@ -38,7 +38,6 @@ const drafterParts = () => ({
   medusa: undefined,
   vocab,
   head: world.head,
-  threshold: 0.6,
   draftAhead: true,
 })
 
@@ -48,7 +47,9 @@ const scripted = (next: (position: number) => number | undefined, { topProbabili
   next: async (known, rows) =>
     rows.map((row) => {
       const tokens = Array.from({ length: run }, (_, at) => next(known.rows.positionOf(row) + 1 + at))
-      return tokens.filter((token) => token !== undefined).map((token) => ({ token, topProbability, alternatives: [] }))
+      return tokens
+        .filter((token) => token !== undefined)
+        .map((token) => ({ token, source: 'adapter' as const, topProbability, alternatives: [] }))
     }),
 })
 /** Drafts the tokens of the answer. */
