@@ -15,9 +15,9 @@ type Count = readonly [checked: number, right: number]
 export type AcceptanceCounts = Readonly<Record<string, Count>>
 
 /** Guesses for which a coarser estimate counts. */
-const priorWeight = 4
+const priorWeight = 8
 /** With each guess that was checked, those before it count so much. */
-const decay = 0.99
+const decay = 0.97
 /** Steps of confidence that are told apart. */
 const bins = 8
 /** First places of the classes of places: what follows a long run of right tokens is right more often. */

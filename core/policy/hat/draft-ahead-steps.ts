@@ -28,8 +28,10 @@ export function roundTripOf(rows: number, bytesPerToken: number, conditions: Ver
   return { rows: Math.max(rows, paddedRows), bytesPerToken, upBytesPerS, downBytesPerS, rttS, waitS: 0, computeS }
 }
 
+type RoundConditions = VerificationConditions & Pick<HatConditions, 'draftStepS'>
+
 /** What a round costs. @param overheadS beside drafting and verification */
-export function roundCostsOf(bytesPerToken: number, overheadS: number, conditions: HatConditions): RoundCosts {
+export function roundCostsOf(bytesPerToken: number, overheadS: number, conditions: RoundConditions): RoundCosts {
   const trip = roundTripOf(1, bytesPerToken, conditions)
   // A padded frame has room for all rows.
   const rowCostS = conditions.paddedRows === undefined ? rowS(trip) : 0

@@ -5,7 +5,7 @@ import { knownCosts, type RoundCosts, tokenPays, type UsualRound } from './draft
 /** A round counts for at most this many times the average: a failover is not the pace of a session. */
 const outlierCap = 4
 /** Weight of the past; rounds vary much, and delays that change do not wait for it. */
-const alpha = 0.9
+const alpha = 0.95
 /** Before the first round. */
 const usual: UsualRound = { tokens: 1.8, drafted: 2, waited: 2 }
 /** Of rounds without a draft, one of so many drafts a token: what was never right may be by now. */

@@ -15,6 +15,8 @@ export interface Plan {
   /** Further rates, as multiples of those in `loaded`; measured with the first seed. */
   readonly otherRates: readonly number[]
   readonly alone: AlonePlan
+  /** Answers whose drafts are compared with those of hindsight; lengths in tokens. */
+  readonly drafts: { readonly prompts: number; readonly promptTokens: number; readonly maxTokens: number }
   /** One device alone at other round-trip times. */
   readonly otherRtts: { readonly rttsMs: readonly number[]; readonly strategies: readonly StrategyName[] }
 }
@@ -61,6 +63,7 @@ export const fullPlan: Plan = {
   ablation: ablated.filter((strategy) => !(compared as readonly StrategyName[]).includes(strategy)),
   otherRates: [9 / 6],
   alone: { strategies: aloneStrategies, short: 8, long: 6, longTokens: 128, secondTurns: 3, firstTurnTokens: 1_037, longest: 2 },
+  drafts: { prompts: 40, promptTokens: 160, maxTokens: 96 },
   otherRtts: { rttsMs: [5, 60], strategies: ['hat', 'u-shape'] },
 }
 
@@ -84,6 +87,7 @@ export const quickPlan: Plan = {
     secondTurns: 1,
     longest: 1,
   },
+  drafts: { ...fullPlan.drafts, prompts: 12 },
   otherRtts: { rttsMs: [], strategies: [] },
 }
 

@@ -5,6 +5,7 @@ import { sum } from '../../frame/statistics.ts'
 import { toDigits, toPercent } from '../../frame/tables.ts'
 import { paperPrompts } from '../../simulate/paper/hat/published.ts'
 import { demoModelText } from '../demo-model.ts'
+import { draftMethodText } from './draft-table.ts'
 import { hatFigure } from './figure.ts'
 import { runsOf } from './figures.ts'
 import type { Plan } from './plan.ts'
@@ -99,6 +100,7 @@ function methodText({ conditions }: BenchDocument): string {
   round trip and one row through the head.
 - \`batch16OverSerial\` compares sixteen sessions that decode together with the same sessions one after the other, on the bridge itself,
   without links and devices.
+${draftMethodText}
 - A looping answer is one in which more than half of the 4-grams occur earlier in it.
 - Every answer except those with int8 states was compared with the reference: the whole model in one process, with the wire's rounding
   at the cuts.`
