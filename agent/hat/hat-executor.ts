@@ -86,6 +86,7 @@ export class HatExecutor {
     const rules: HatRules = {
       ...{ prefill, threshold, draftLimit },
       history: speed.drafts,
+      growingChunks: true,
       promptTokens: prompt.length,
       maxTokens,
       contextLimit: dims.contextLimit,

@@ -74,6 +74,6 @@ export class DraftAcceptance {
 function keysOf(before: readonly RatedGuess[], { source, probability }: RatedGuess): [bin: string, cell: string] {
   const bin = `${source} ${Math.min(bins - 1, Math.floor(bins * probability))}`
   let run = 0
-  while (before.at(-1 - run)?.source === source) run += 1
+  while (run < before.length && before.at(-1 - run)?.source === source) run += 1
   return [bin, `${bin} ${classOf(run)}`]
 }

@@ -12,7 +12,7 @@ interface SessionTerms extends Pick<HatConditions, 'chunkTokens' | 'frameTokens'
 export interface ConditionSources {
   /** The current session. */
   session(): SessionTerms
-  readonly speed: Pick<HatConditions, 'draftStepS' | 'aheadStepS'>
+  readonly speed: Pick<HatConditions, 'draftStepS' | 'aheadStepS' | 'prefillTokensPerS'>
   readonly rules: Pick<HatRules, 'draftLimit' | 'bytesPerToken'>
   /** Whether verifications of the current session are padded. */
   isPadded(): boolean
@@ -57,6 +57,9 @@ export function conditionsOf({ session, speed, rules, isPadded, mayDraftAhead }:
     },
     get verificationS() {
       return session().rates.verificationS
+    },
+    get prefillTokensPerS() {
+      return speed.prefillTokensPerS
     },
     get draftStepS() {
       return speed.draftStepS

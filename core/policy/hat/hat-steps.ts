@@ -14,6 +14,8 @@ export interface HatRules {
    * sends any. `whole-all`: the same, and the bridge returns the deep states of all positions.
    */
   readonly prefill: 'chunked' | 'whole' | 'whole-all'
+  /** Whether chunks grow while the link limits them; else each has the size of Eq. 3, as in the paper. */
+  readonly growingChunks?: boolean | undefined
   /** Whether drafts are trees, made at once from verified states, or chains that grow token by token. */
   readonly draftsTrees: boolean
   /** Maximum tokens of a draft, in addition to the bridge's limit. */
@@ -43,6 +45,8 @@ export interface HatConditions extends MeasuredLink {
   readonly draftLimit: number
   /** Rows that verifications are padded to; undefined: none. */
   readonly paddedRows?: number | undefined
+  /** Tokens of a prompt that the device computes per second; undefined before the first chunk. */
+  readonly prefillTokensPerS?: number | undefined
   /** γ and γ_c; undefined before the first step. */
   readonly draftStepS?: number | undefined
   readonly aheadStepS?: number | undefined

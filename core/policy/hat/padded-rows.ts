@@ -13,5 +13,6 @@ const maxAddedPart = 0.05
 export function paddedVerification(limit: number, trip: RoundTrip): number {
   const short = { ...trip, rows: 1 + Math.min(limit, shortDraft) }
   const addedS = (1 + limit - short.rows) * rowS(trip)
-  return addedS <= maxAddedPart * roundTripS(short) ? 1 + limit : short.rows
+  // Of a link that was never measured nothing is expected.
+  return addedS > 0 && addedS <= maxAddedPart * roundTripS(short) ? 1 + limit : short.rows
 }

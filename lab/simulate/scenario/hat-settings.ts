@@ -16,6 +16,7 @@ export const HatSettings = z
       .default('fp16')
       .describe('of what devices compute: the first layers, the head and the drafter'),
     chunks: on.describe('hat: prompts in chunks of Eq. 3; else whole, and all deep states return'),
+    growingChunks: off.describe('hat: chunks grow while the link limits them, in place of the paper’s equal ones'),
     drafts: on.describe('hat: speculative decoding; else one token per round'),
     draftAhead: on.describe('hat: drafts during verifications, too'),
     reuse: on.describe('hat: resumes a shared prefix that the bridge has cached'),

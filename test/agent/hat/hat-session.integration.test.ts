@@ -11,6 +11,8 @@ import { adapterDrafter } from '../../../core/model/draft/adapter-drafter.ts'
 import { type Drafter, stateless } from '../../../core/model/draft/drafter.ts'
 import { referenceAnswer } from '../../../core/model/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
+
+import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import type { States } from '../../../core/wire/protocol/states.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
 import { alteredPart } from '../../support/altered-part.ts'
@@ -81,6 +83,21 @@ describe('an answer by the split model', () => {
     expect(plain.tokens).toEqual(expected)
     expect(drafting.figures.drafted).toBeGreaterThan(0)
     expect(plain.figures).toMatchObject({ drafted: 0, rounds: 23, acceptLength: 1 })
+  })
+
+  it('is the reference where drafts end by their gain, in this answer and in those that go on from what it has learned', async () => {
+    const byGain = { threshold: undefined, draftLimit: Number.POSITIVE_INFINITY, speed: new DeviceSpeed() }
+    const expected = await reference(40)
+    for (const padding of [true, false]) {
+      for (const createDrafter of [world.options().createDrafter, oracle(expected).createDrafter!]) {
+        const { tokens } = await world.answer({ prompt, maxTokens: 40 }, { ...byGain, padding, createDrafter })
+        expect(tokens).toEqual(expected)
+      }
+    }
+    // Always right, and known to be.
+    const { rounds } = await world.answer({ prompt, maxTokens: 40 }, { ...byGain, ...oracle(expected) })
+    expect(Math.max(...rounds.map(({ accepted }) => accepted))).toBeGreaterThan(4)
+    expect(byGain.speed.drafts!.tokens).toBeGreaterThan(1.5)
   })
 
   it('is the reference where the bridge refuses what was sent before it had opened the session', async () => {
@@ -286,7 +303,7 @@ describe('an answer by the split model', () => {
 
 describe('verifications', () => {
   /** Bytes on the wire, either way, of every frame after prefill. */
-  async function lengths(padding: boolean): Promise<{ up: Set<number>; down: Set<number>; tokens: number[] }> {
+  async function lengths(padding: boolean, rule: Partial<HatOptions> = {}): Promise<{ up: Set<number>; down: Set<number>; tokens: number[] }> {
     await using relay = await startRelay(portOf(world.bridge.dataUrl))
     const link = dataLinkTo(through(relay, world.bridge.dataUrl), { device: 'padded' })
     const sizes = { up: new Set<number>(), down: new Set<number>() }
@@ -296,6 +313,7 @@ describe('verifications', () => {
       { prompt, maxTokens: 40 },
       {
         padding,
+        ...rule,
         createDrafter: () => scripted((position) => (drafts++ % 3 === 0 ? undefined : expected[position - prompt.length])),
         async open(signal) {
           const session = await link.open(world.model.manifest.modelId, signal)
@@ -318,9 +336,11 @@ describe('verifications', () => {
   }
 
   it('have one length in each direction, whatever was drafted', async () => {
-    const { up, down, tokens } = await lengths(true)
-    expect([up.size, down.size]).toEqual([1, 1])
-    expect(tokens).toEqual(await reference(40))
+    for (const rule of [{}, { threshold: undefined, draftLimit: Number.POSITIVE_INFINITY, speed: new DeviceSpeed() }]) {
+      const { up, down, tokens } = await lengths(true, rule)
+      expect([up.size, down.size]).toEqual([1, 1])
+      expect(tokens).toEqual(await reference(40))
+    }
   })
 
   it('have different lengths without padding', async () => {

@@ -18,7 +18,7 @@ export interface HatAnswerOptions {
   readonly session: SimulatedSession
   readonly settings: Pick<
     HatSettings,
-    'draftLimit' | 'threshold' | 'draftAhead' | 'alternatives' | 'alternativeShare' | 'padding'
+    'growingChunks' | 'draftLimit' | 'threshold' | 'draftAhead' | 'alternatives' | 'alternativeShare' | 'padding'
   >
   readonly prefill: HatRules['prefill']
   /** Undefined: one token per round. */

@@ -104,6 +104,7 @@ function roundsOf(
       settings: {
         draftLimit,
         threshold,
+        growingChunks: false,
         draftAhead,
         alternatives,
         alternativeShare,
