@@ -1,7 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { StepLine } from '../../../../core/policy/estimate/state-monitor.ts'
-import { chunkSize, growingChunk, hasMoved, isLinkBound, nextChunk, tokenSeconds } from '../../../../core/policy/hat/chunk-size.ts'
+import {
+  chunkSize,
+  growingChunk,
+  hasMoved,
+  isLinkBound,
+  nextChunk,
+  tokenSeconds,
+} from '../../../../core/policy/hat/chunk-size.ts'
 
 const limits = { minTokens: 16, maxTokens: 512 }
 /** 10 ms a step and 0.1 ms a token. */
@@ -24,7 +31,13 @@ const equal: NextChunk = (left, chunk, _, maxTokens) => nextChunk(left, chunk, m
  * Prefill as Eq. 3 models it: a chunk is computed once it has arrived and the one before it is done. A chunk is sent once the device
  * has computed it, which takes `deviceS` a token, and the one before it is sent.
  */
-function prefill(prompt: number, chunk: number, { tokenS, g, batchTokens, pipeline }: typeof conditions, next = equal, deviceS = 0) {
+function prefill(
+  prompt: number,
+  chunk: number,
+  { tokenS, g, batchTokens, pipeline }: typeof conditions,
+  next = equal,
+  deviceS = 0,
+) {
   let [done, sent, computed, before] = [0, 0, 0, 0]
   const chunks: number[] = []
   for (let left = prompt; left > 0; left -= before) {

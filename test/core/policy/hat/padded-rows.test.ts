@@ -12,7 +12,9 @@ describe('the length of padded verifications', () => {
     expect(paddedVerification(15, { ...trip, rttS: 0.02 })).toBe(8)
     expect(paddedVerification(15, { ...trip, upBytesPerS: 1e6 })).toBe(8)
     // Unknown.
-    expect(paddedVerification(15, { ...trip, upBytesPerS: Number.POSITIVE_INFINITY, downBytesPerS: Number.POSITIVE_INFINITY })).toBe(8)
+    expect(
+      paddedVerification(15, { ...trip, upBytesPerS: Number.POSITIVE_INFINITY, downBytesPerS: Number.POSITIVE_INFINITY }),
+    ).toBe(8)
   })
 
   it('is one row more than any draft, and no longer than what the bridge allows', () => {
