@@ -3,8 +3,6 @@ import { z } from 'zod'
 import { apiBaseUrl } from '../core/answer/upstream/base-url.ts'
 import { parseConfig } from '../core/kit/base/config.ts'
 import { nonEmpty, nonNegative, WebOrigin } from '../core/kit/base/setting-kinds.ts'
-import { branchings } from '../core/policy/hat/draft-ahead-steps.ts'
-import { defaultDraftThreshold } from '../core/policy/hat/draft-stop.ts'
 import { ProviderName } from '../core/wire/protocol/computing.ts'
 import { wires } from '../core/wire/protocol/frame.ts'
 import { Id } from '../core/wire/protocol/id.ts'
@@ -175,23 +173,15 @@ export const AgentFields = z.strictObject({
           description: 'draft on while a verification is under way; --no-draft-ahead saves power',
         })
         .default(true),
-      branching: z.enum(branchings).default('last').meta({
+      threshold: z.number().min(0).max(1).optional().meta({
         fleet: true,
-        description:
-          'tokens of a draft at which drafting ahead branches; each: for boards whose steps cost the same with more rows',
-      }),
-      threshold: z.number().min(0).max(1).default(defaultDraftThreshold).meta({
-        fleet: true,
-        description: 'probability below which a token ends a draft (η of HAT); higher: fewer drafted tokens are rejected',
+        description: 'probability below which a token ends a draft (η of HAT)',
+        fallback: 'drafts end where another token gains less than it costs, as measured',
       }),
       limit: z.int().min(0).optional().meta({
         fleet: true,
         description: 'max tokens of a draft, where the bridge allows as many; 0: no drafting',
         fallback: 'that of the bridge',
-      }),
-      paced: z.boolean().default(false).meta({
-        fleet: true,
-        description: 'end drafts where another token is not worth its time, as measured, in place of the threshold',
       }),
     })
     .prefault({}),

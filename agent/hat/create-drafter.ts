@@ -24,8 +24,6 @@ export interface DrafterParts {
   readonly head: SharedHead
   /** The device's small model, if it has the LLM's tokenizer. */
   readonly slm?: Pick<SlmDrafterOptions, 'borrow' | 'vocab'> | undefined
-  /** η of HAT Eq. 5. */
-  readonly threshold: number
   /** Whether `auto` may draft ahead during verifications. */
   readonly draftAhead: boolean
 }
@@ -33,7 +31,7 @@ export interface DrafterParts {
 /** Makes the drafter of each session. @throws BrimError CONFIG_INVALID when the bundle lacks a part that the drafter needs */
 export function drafterMaker(
   name: DrafterName,
-  { adapter, head, slm, threshold, draftAhead }: DrafterParts,
+  { adapter, head, slm, draftAhead }: DrafterParts,
 ): (sampling: Sampling, constraint?: RowConstraint) => Drafter {
   const needed = (part: Part | undefined): Part => {
     if (part) return part
@@ -42,7 +40,7 @@ export function drafterMaker(
     })
   }
   const withLookup = (part: Part, sampling: Sampling, constraint?: RowConstraint) =>
-    adapterLookupDrafter(adapterDrafter(part, head, sampling, constraint), threshold)
+    adapterLookupDrafter(adapterDrafter(part, head, sampling, constraint))
   switch (name) {
     case 'adapter': {
       const part = needed(adapter)

@@ -82,18 +82,11 @@ export class HatExecutor {
       return isLost ? reopen(another, signal, request.onWaiting) : open(another, signal)
     }
     this.#uplink = new Uplink(session, this.#stream.shallow, openAnother, this.#events)
-    this.#conditions = conditionsOf({
-      session: () => this.#uplink.session,
-      speed,
-      paddedRows: () => {
-        const { bridge, draftLimit } = this.#uplink.session
-        return (padding ?? bridge.startsWith('wss:')) ? Math.min(options.draftLimit, draftLimit) + 1 : undefined
-      },
-      mayDraftAhead: () => !('tree' in this.#drafter) && this.#drafter.mayDraftAhead !== false,
-    })
-    const { prefill, threshold, pacedDrafts, draftLimit, draftAhead, branching } = options
+    const { prefill, threshold, draftLimit, draftAhead } = options
     const rules: HatRules = {
-      ...{ prefill, threshold, pacedDrafts, draftLimit, branching },
+      ...{ prefill, threshold, draftLimit },
+      history: speed.drafts,
+      growingChunks: true,
       promptTokens: prompt.length,
       maxTokens,
       contextLimit: dims.contextLimit,
@@ -102,6 +95,13 @@ export class HatExecutor {
       bytesPerToken: rowBytes(session.wire, dims.hidden, coders?.up),
       tokensPerS,
     }
+    this.#conditions = conditionsOf({
+      session: () => this.#uplink.session,
+      speed,
+      rules,
+      isPadded: () => padding ?? this.#uplink.session.bridge.startsWith('wss:'),
+      mayDraftAhead: () => !('tree' in this.#drafter) && this.#drafter.mayDraftAhead !== false,
+    })
     this.#machine = new HatMachine(rules)
     this.#decider = options.recording?.of('hat', rules, this.#machine) ?? this.#machine
     this.#events.push({ kind: 'opened', held: session.held, computed: begun?.ids.length })
@@ -139,6 +139,7 @@ export class HatExecutor {
       this.#uplink.close()
     }
     await this.#computed
+    if (this.#options.threshold === undefined) this.#options.speed.drafts = this.#machine.history
     this.#drafter.release()
     if (left) left.keep(this.#stream)
     else this.#stream.release()

@@ -18,9 +18,7 @@ import type { LinkSession, LinkSessionOptions } from '../link/link-session.ts'
 import type { PrefixMemory } from './prefix-memory.ts'
 import type { ReopenOptions } from './reopen.ts'
 
-export interface HatOptions
-  extends ReopenOptions,
-    Pick<HatRules, 'prefill' | 'threshold' | 'pacedDrafts' | 'draftLimit' | 'draftAhead' | 'branching'> {
+export interface HatOptions extends ReopenOptions, Pick<HatRules, 'prefill' | 'threshold' | 'draftLimit' | 'draftAhead'> {
   /** Called when an answer begins, which it may refuse. @returns to be called at its end */
   readonly begin?: (() => () => void) | undefined
   /** Bounds the answers at once: each has KV on the device, and a session at the bridge. Undefined: nothing does. */

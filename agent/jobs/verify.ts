@@ -49,7 +49,9 @@ function continuationDrafter(promptTokens: number, continuation: readonly number
     next: async (known, rows) =>
       rows.map((row) => {
         const at = known.rows.positionOf(row) + 1 - promptTokens
-        return at < 0 ? [] : continuation.slice(at).map((token) => ({ token, topProbability: 1, alternatives: [] }))
+        return at < 0
+          ? []
+          : continuation.slice(at).map((token) => ({ token, source: 'given', topProbability: 1, alternatives: [] }))
       }),
   }
 }

@@ -49,7 +49,7 @@ export class DataConnection {
   /** Resolves, with the reason, when the connection has closed and its sessions have ended. */
   readonly closed: Promise<BrimError>
   /** Measured on this connection. */
-  readonly rates = new LinkRates()
+  readonly rates = new LinkRates(() => this.#socket.ping())
   readonly #options: DataConnectionOptions
   readonly #socket: DataSocket
   readonly #requests: SessionRequests

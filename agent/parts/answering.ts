@@ -102,14 +102,11 @@ function splitAnswering(
           adapter,
           head: adapterHead,
           slm: draftModel(model, models),
-          threshold: draft.threshold,
           draftAhead,
         }),
     threshold: draft.threshold,
-    pacedDrafts: draft.paced,
     draftLimit: draft.drafter === 'none' && !treeDrafter ? 0 : (draft.limit ?? Number.POSITIVE_INFINITY),
     draftAhead,
-    branching: draft.branching,
     patienceMs: config.patienceS * 1_000,
     clock,
   }
@@ -118,7 +115,7 @@ function splitAnswering(
     text,
     endpoint: hatEndpoint(hat, text),
     draftedBy: (createDrafter) =>
-      hatEndpoint({ ...hat, createDrafter, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, text),
+      hatEndpoint({ ...hat, createDrafter, threshold: 0, draftLimit: Number.POSITIVE_INFINITY, draftAhead: false }, text),
     release: () => hat.prefixes?.release(),
   }
 }

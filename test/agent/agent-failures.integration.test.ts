@@ -137,8 +137,6 @@ describe('a device without memory for another KV cache', () => {
       padding: true,
       prefill: 'chunked' as const,
       draftAhead: true,
-      branching: 'last' as const,
-      pacedDrafts: false,
       speed: new DeviceSpeed(),
       createDrafter: noDrafter,
       threshold: 0.6,

@@ -73,8 +73,6 @@ export async function startHatWorld(options: { bundle?: string; settings?: Parti
     padding: true,
     prefill: 'chunked',
     draftAhead: true,
-    branching: 'last',
-    pacedDrafts: false,
     open: async (signal, sessionOptions) => {
       const session = await link.open(modelId, signal, sessionOptions)
       // Eq. 3 would change it as soon as the rates are known, a few seconds after the world has begun.

@@ -21,7 +21,7 @@ export function adapterDrafter(adapter: Part, head: SharedHead, sampling: Sampli
       const drafted = await states.of(known, rows)
       const allowed = await masks
       return head.read(drafted, (row, at): DraftedToken[] => {
-        return [draftedToken(row, sampling, known.rows.positionOf(rows[at]!) + 1, allowed?.[at])]
+        return [draftedToken('adapter', row, sampling, known.rows.positionOf(rows[at]!) + 1, allowed?.[at])]
       })
     },
     catchUp: (known) => states.catchUp(known),

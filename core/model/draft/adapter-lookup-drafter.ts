@@ -1,3 +1,4 @@
+import { defaultDraftThreshold } from '../../policy/hat/draft-gain.ts'
 import type { Drafter } from './drafter.ts'
 import { streamLookup } from './lookup-drafter.ts'
 import type { NgramLengths } from './lookup-index.ts'
@@ -6,7 +7,7 @@ import type { NgramLengths } from './lookup-index.ts'
 const lengths: NgramLengths = { shortest: 2, longest: 4 }
 
 /**
- * Drafts with the adapter. If its confidence is below η, which would end the draft, it continues with the tokens that
+ * Drafts with the adapter. If its confidence is below η, it continues with the tokens that
  * followed the last n-gram at its previous occurrence, if there is one. The rule was chosen on the held-out prompts with two
  * LLMs, which ranked the alternatives equally. Accept length of all answers / of answers without loops for the later LLM:
  * adapter alone 1.61 / 1.61; this rule 2.82 / 1.94; with n-grams of one token too 2.78 / 1.89; of at least three 2.71 / 1.89;
@@ -14,7 +15,7 @@ const lengths: NgramLengths = { shortest: 2, longest: 4 }
  * 2.53 / 1.88. Lookup first needs fewer steps, but its disadvantage increases with the quality of the adapter.
  * @param threshold η of HAT Eq. 5, 0..1
  */
-export function adapterLookupDrafter(adapter: Drafter, threshold: number): Drafter {
+export function adapterLookupDrafter(adapter: Drafter, threshold = defaultDraftThreshold): Drafter {
   const lookup = streamLookup(lengths)
   return {
     async next(known, rows) {

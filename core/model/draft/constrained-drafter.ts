@@ -22,7 +22,7 @@ export function constrainedDrafter(drafter: Drafter, constraint: RowConstraint):
   }
 }
 
-const certain = (token: number): DraftedToken => ({ token, topProbability: 1, alternatives: [] })
+const certain = (token: number): DraftedToken => ({ token, source: 'grammar', topProbability: 1, alternatives: [] })
 
 async function upToForbidden(
   constraint: RowConstraint,

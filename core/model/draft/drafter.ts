@@ -1,10 +1,12 @@
+import type { GuessSource } from '../../policy/hat/draft-acceptance.ts'
 import type { DraftTree } from '../../policy/hat/draft-tree.ts'
 import type { DrafterRecord } from '../../policy/hat/drafter-choice.ts'
 import type { KnownStream } from './device-stream.ts'
 
 export interface DraftedToken {
   readonly token: number
-  /** The drafter's confidence, 0..1: a draft model's largest probability. */
+  readonly source: GuessSource
+  /** The source's confidence, 0..1: a draft model's largest probability. */
   readonly topProbability: number
   /** Other likely tokens in its place, the likeliest first; empty from a drafter without probabilities. */
   readonly alternatives: readonly number[]

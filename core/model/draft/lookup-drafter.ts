@@ -5,6 +5,8 @@ import { LookupIndex, type NgramLengths } from './lookup-index.ts'
 /** As in Saxena 2023: n-grams of 1 to 3 tokens, and continuations of up to 10 tokens. */
 const lengths: NgramLengths = { shortest: 1, longest: 3 }
 const maxRun = 10
+/** Taken for the chance that what followed an n-gram follows it again, until verifications have shown more: 1/2, 2/3, 3/4, 4/5. */
+const confidenceOf = ({ length }: { readonly length: number }): number => length / (length + 1)
 
 /** Drafts the continuation of the previous occurrence of the last tokens, in prompt or answer. Needs no training. */
 export function lookupDrafter(): Drafter {
@@ -37,8 +39,10 @@ export function streamLookup(ngrams: NgramLengths) {
       catchUp(known, path.line)
       push(path.rows.map((at) => known.ids[at]!))
       const match = index.match()
-      // With probability 1 the draft ends only at its length limit.
-      const found = match && index.after(match, maxRun).map((token) => ({ token, topProbability: 1, alternatives: [] }))
+      const topProbability = match ? confidenceOf(match) : 0
+      const found =
+        match &&
+        index.after(match, maxRun).map((token) => ({ token, source: 'lookup' as const, topProbability, alternatives: [] }))
       truncate(path.line)
       return found
     },

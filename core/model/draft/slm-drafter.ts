@@ -40,7 +40,7 @@ export function slmDrafter(options: SlmDrafterOptions, sampling: Sampling, const
         const path = known.rows.pathTo(row)
         const ids = [...known.ids.slice(0, path.line), ...path.rows.map((one) => known.ids[one]!)]
         const logits = await model.logitsAfter(ids, maxUnread)
-        guesses.push(logits ? [draftedToken(resized(logits, vocab), sampling, ids.length, masks?.[at])] : [])
+        guesses.push(logits ? [draftedToken('slm', resized(logits, vocab), sampling, ids.length, masks?.[at])] : [])
       }
       return guesses
     },

@@ -18,6 +18,8 @@ const minBytes = 2048
 const maxRoundTrips = 8
 /** Shorter times are below the resolution of timers. */
 const minS = 1e-4
+/** A verification that takes so many times what was expected, and this much longer, is a surprise. */
+const surprise = { ratio: 1.5, seconds: 0.01 }
 
 /**
  * β_up, β_down and the round trip of a device's link, measured from its real frames (HAT 'State monitoring'). Mutable. A
@@ -36,6 +38,17 @@ export class LinkRates {
   /** When the last frame known to have arrived did so, at the bridge's end of the link. */
   #arrivedS = Number.NEGATIVE_INFINITY
   #answeredS = Number.NEGATIVE_INFINITY
+  /** Whether a surprise had a ping sent, and whether that has been answered. */
+  #doubt: 'none' | 'asked' | 'answered' = 'none'
+  readonly #ask: () => void
+
+  /**
+   * @param ask sends a ping: a delay that has grown between pings, which are rare, would be taken for a slow link. What has surprised
+   *   is not measured before the answer
+   */
+  constructor(ask: () => void = () => {}) {
+    this.#ask = ask
+  }
 
   /** Undefined before the first frame that is large enough. */
   get upBytesPerS(): number | undefined {
@@ -68,6 +81,11 @@ export class LinkRates {
 
   recordRoundTrip(rttS: number): void {
     if (rttS < 0) return
+    // Those before it are of another delay.
+    if (this.#doubt === 'asked') {
+      this.#roundTripsS.length = 0
+      this.#doubt = 'answered'
+    }
     this.#roundTripsS.push(rttS)
     if (this.#roundTripsS.length > maxRoundTrips) this.#roundTripsS.shift()
   }
@@ -75,7 +93,26 @@ export class LinkRates {
   recordExchange(exchange: Exchange): void {
     this.#cloudS.record(exchange.cloudS)
     if (exchange.isVerification) this.#verificationS.record(exchange.cloudS)
-    this.#measure(exchange)
+    if (exchange.isVerification && this.#isDoubtful(exchange)) this.#skip(exchange)
+    else this.#measure(exchange)
+  }
+
+  #isDoubtful({ bytesUp, bytesDown, sentS, answeredS, cloudS }: Exchange): boolean {
+    const up = this.#up.value
+    if (up === undefined || this.#roundTripsS.length === 0) return false
+    const expectedS = this.rttS + bytesUp / up + bytesDown / (this.#down.value ?? up)
+    const tookS = answeredS - sentS - cloudS
+    if (tookS < surprise.ratio * expectedS + surprise.seconds) this.#doubt = 'none'
+    else if (this.#doubt === 'none') {
+      this.#doubt = 'asked'
+      this.#ask()
+    }
+    return this.#doubt === 'asked'
+  }
+
+  #skip({ answeredS }: Exchange): void {
+    this.#arrivedS = Math.max(this.#arrivedS, answeredS - this.rttS / 2)
+    this.#answeredS = Math.max(this.#answeredS, answeredS)
   }
 
   /** A probe is answered at once, so it does not measure the bridge's time. */

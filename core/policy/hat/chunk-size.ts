@@ -47,6 +47,33 @@ export function nextChunk(left: number, chunk: number, maxTokens: number): numbe
   return left < 2 * chunk && left <= maxTokens ? left : Math.min(left, chunk)
 }
 
+/** A device that computes so many times as fast as its link sends can prepare a chunk of twice the size of the one on its way. */
+const maxGrowth = 2
+
+/** How prompts go over a link, as the device has measured it. */
+export interface PromptPace {
+  readonly bytesPerToken: number
+  readonly upBytesPerS?: number | undefined
+  readonly prefillTokensPerS?: number | undefined
+}
+
+/** Whether the link, and by far not the device, limits how fast a prompt reaches the bridge. */
+export function isLinkBound({ bytesPerToken, upBytesPerS, prefillTokensPerS }: PromptPace): boolean {
+  if (upBytesPerS === undefined || prefillTokensPerS === undefined) return false
+  return bytesPerToken / upBytesPerS >= maxGrowth / prefillTokensPerS
+}
+
+/**
+ * Eq. 3, extended for prompts that wait for the link: chunks grow from X by doubling, and shrink to X again by halves of what is left.
+ * Where X holds, the rest of a prompt hides the computing of as much: c·A/β_up >= 2·g(μ) + (g(μ + c) - g(μ)) for every c >= X. So the first token comes no
+ * later than with chunks of X, after a few steps of the cloud instead of many.
+ * @param before tokens of the chunk before, 0 for the first
+ */
+export function growingChunk(left: number, chunk: number, before: number, maxTokens: number): number {
+  const hidden = Math.min(maxGrowth * before, Math.floor(left / 2), maxTokens)
+  return Math.max(hidden, nextChunk(left, chunk, maxTokens))
+}
+
 /** Whether a value has moved by more than a fifth since a decision was based on it: then the decision is made again. */
 export function hasMoved(then: number, now: number): boolean {
   return Math.abs(now - then) > 0.2 * then

@@ -1,4 +1,5 @@
 import { Ewma } from '../estimate/ewma.ts'
+import type { DraftHistory } from './draft-rounds.ts'
 
 /** With fewer tokens a prefill measures the cost of a step, not of a token. */
 const minPrefillTokens = 8
@@ -13,8 +14,10 @@ export interface TimedSteps {
   readonly seconds: number
 }
 
-/** How fast a device computes, smoothed over its real steps (HAT 'State monitoring'). Mutable. */
+/** How fast a device computes, smoothed over its real steps (HAT 'State monitoring'), and how it drafts. Mutable. */
 export class DeviceSpeed {
+  /** Of the drafts of earlier answers. */
+  drafts: DraftHistory | undefined
   #prefillTokensPerS = new Ewma()
   #decodeStepS = new Ewma()
   /** The paper gives no weight of the past for γ. */
@@ -60,6 +63,7 @@ export class DeviceSpeed {
 
   /** Another model computes from now on. */
   reset(): void {
+    this.drafts = undefined
     this.#prefillTokensPerS = new Ewma()
     this.#decodeStepS = new Ewma()
     this.#draftStepS = new Ewma()

@@ -1,9 +1,6 @@
-/**
- * Tokens of a draft whose alternatives are continued: HAT's last one, or each of them, which prepares for corrections that come
- * earlier and costs more rows in a step.
- */
-export const branchings = ['last', 'each'] as const
-export type Branching = (typeof branchings)[number]
+import type { RoundCosts } from './draft-gain.ts'
+import type { HatConditions } from './hat-steps.ts'
+import type { MeasuredLink } from './in-flight.ts'
 
 /** One verification, as the device expects it before it sends. */
 export interface RoundTrip {
@@ -19,6 +16,26 @@ export interface RoundTrip {
   readonly waitS: number
   /** g(μ): seconds of the cloud's step. */
   readonly computeS: number
+}
+
+type VerificationConditions = MeasuredLink & Pick<HatConditions, 'downBytesPerS' | 'verificationS' | 'paddedRows'>
+
+/** @param rows of the verification, where it is not padded to more */
+export function roundTripOf(rows: number, bytesPerToken: number, conditions: VerificationConditions): RoundTrip {
+  const { upBytesPerS = Number.POSITIVE_INFINITY, downBytesPerS = Number.POSITIVE_INFINITY, rttS, paddedRows = 0 } = conditions
+  const { cloudS, verificationS: computeS = cloudS } = conditions
+  // The bridge's waiting and computing are measured as one time.
+  return { rows: Math.max(rows, paddedRows), bytesPerToken, upBytesPerS, downBytesPerS, rttS, waitS: 0, computeS }
+}
+
+type RoundConditions = VerificationConditions & Pick<HatConditions, 'draftStepS'>
+
+/** What a round costs. @param overheadS beside drafting and verification */
+export function roundCostsOf(bytesPerToken: number, overheadS: number, conditions: RoundConditions): RoundCosts {
+  const trip = roundTripOf(1, bytesPerToken, conditions)
+  // A padded frame has room for all rows.
+  const rowCostS = conditions.paddedRows === undefined ? rowS(trip) : 0
+  return { fixedS: overheadS + roundTripS(trip), draftS: conditions.draftStepS, rowS: rowCostS }
 }
 
 /** Expected seconds from sending the rows to receiving their deep states. */

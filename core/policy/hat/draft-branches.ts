@@ -1,6 +1,5 @@
-import type { Branching } from './draft-ahead-steps.ts'
 import { type DraftChain, emptyChain, extended, type Guess } from './draft-chain.ts'
-import type { DraftLimits } from './draft-stop.ts'
+import type { DraftRule } from './draft-rounds.ts'
 
 /** A continuation drafted ahead. */
 export interface PreparedDraft {
@@ -35,8 +34,8 @@ interface Branch {
 }
 
 /**
- * Continues a draft during its verification, with one branch for the draft's last token and one for each alternative to it, or
- * to any of its tokens (HAT 'Parallel drafting'). The branches share one KV, and each step extends all of them. Mutable.
+ * Continues a draft during its verification, with one branch for the draft's last token and one for each alternative to it
+ * (HAT 'Parallel drafting'). The branches share one KV, and each step extends all of them. Mutable.
  */
 export class DraftBranches {
   /** Tokens that branches begin with: their rows follow the draft's. */
@@ -55,21 +54,18 @@ export class DraftBranches {
    * @param position row of the token before it
    * @param maxSteps for which there is time
    */
-  constructor({ guesses, ended }: DraftChain, position: number, branching: Branching, maxSteps: number) {
+  constructor({ guesses, ended }: DraftChain, position: number, maxSteps: number) {
     this.#maxSteps = maxSteps
     const first = position + 1
-    const from = branching === 'each' ? 0 : Math.max(0, guesses.length - 1)
     const alternatives: Alternative[] = []
     this.#start = first + guesses.length
     // A drafter without a guess for this token has none for the next ones either.
     const isOver = guesses.at(-1)?.endsText ?? ended
     const branches: Branch[] = [{ tip: this.#start - 1, chain: { ...emptyChain, ended: isOver }, pending: 1 }]
-    for (let at = from; at < guesses.length; at++) {
-      guesses[at]!.alternatives.forEach((endsText, rank) => {
-        branches.push({ tip: this.#start + alternatives.length, chain: { ...emptyChain, ended: endsText }, pending: 0 })
-        alternatives.push({ row: first + at, rank })
-      })
-    }
+    guesses.at(-1)?.alternatives.forEach((endsText, rank) => {
+      branches.push({ tip: this.#start + rank, chain: { ...emptyChain, ended: endsText }, pending: 0 })
+      alternatives.push({ row: this.#start - 1, rank })
+    })
     this.alternatives = alternatives
     this.#branches = branches
     this.#parents = alternatives.map(({ row }) => row - 1)
@@ -109,11 +105,11 @@ export class DraftBranches {
   }
 
   /** Extends the branches that were asked for by one token, or by several if the drafter proposes them at once. */
-  take(guesses: readonly (readonly Guess[])[], limits: DraftLimits): BranchStep {
+  take(guesses: readonly (readonly Guess[])[], rule: DraftRule): BranchStep {
     const before = this.#parents.length
     const taken = this.#asked.map((branch, at) => {
       const { chain, pending } = branch
-      const longer = extended(chain, guesses[at] ?? [], { ...limits, limit: limits.limit + pending })
+      const longer = extended(chain, guesses[at] ?? [], { ...rule, limit: rule.limit + pending })
       const count = longer.guesses.length - chain.guesses.length
       for (let token = 0; token < count; token++) {
         const { rows } = this

@@ -1,5 +1,7 @@
-import type { HatConditions } from './hat-steps.ts'
+import { roundTripOf } from './draft-ahead-steps.ts'
+import type { HatConditions, HatRules } from './hat-steps.ts'
 import type { MeasuredLink } from './in-flight.ts'
+import { paddedVerification } from './padded-rows.ts'
 
 /** What a session allows. */
 interface SessionTerms extends Pick<HatConditions, 'chunkTokens' | 'frameTokens' | 'draftLimit'> {
@@ -10,14 +12,27 @@ interface SessionTerms extends Pick<HatConditions, 'chunkTokens' | 'frameTokens'
 export interface ConditionSources {
   /** The current session. */
   session(): SessionTerms
-  readonly speed: Pick<HatConditions, 'draftStepS' | 'aheadStepS'>
-  /** Rows that verifications of the current session are padded to. */
-  paddedRows(): number | undefined
+  readonly speed: Pick<HatConditions, 'draftStepS' | 'aheadStepS' | 'prefillTokensPerS'>
+  readonly rules: Pick<HatRules, 'draftLimit' | 'bytesPerToken'>
+  /** Whether verifications of the current session are padded. */
+  isPadded(): boolean
   mayDraftAhead(): boolean
 }
 
-/** The conditions at any time, as they are then. */
-export function conditionsOf({ session, speed, paddedRows, mayDraftAhead }: ConditionSources): HatConditions {
+/** The conditions at any time, as they are then; only the length of padded verifications is that of the session's beginning. */
+export function conditionsOf({ session, speed, rules, isPadded, mayDraftAhead }: ConditionSources): HatConditions {
+  let padded: { readonly session: SessionTerms; readonly rows: number } | undefined
+  const paddedRows = () => {
+    const current = session()
+    if (!isPadded()) return undefined
+    if (padded?.session !== current) {
+      const { draftLimit, rates } = current
+      const rows = paddedVerification(Math.min(rules.draftLimit, draftLimit), roundTripOf(1, rules.bytesPerToken, rates))
+      padded = { session: current, rows }
+    }
+    return padded.rows
+  }
+  paddedRows()
   return {
     get chunkTokens() {
       return session().chunkTokens
@@ -42,6 +57,9 @@ export function conditionsOf({ session, speed, paddedRows, mayDraftAhead }: Cond
     },
     get verificationS() {
       return session().rates.verificationS
+    },
+    get prefillTokensPerS() {
+      return speed.prefillTokensPerS
     },
     get draftStepS() {
       return speed.draftStepS

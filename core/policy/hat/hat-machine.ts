@@ -1,14 +1,15 @@
 import { type HandlersOf, handleKind, type Machine, PendingActions } from '../machine.ts'
 import { Reader, unreadOf } from '../serving/reader.ts'
 import type { TimedSteps } from './device-speed.ts'
-import { plannedStepsAhead, type RoundTrip, rowS } from './draft-ahead-steps.ts'
+import { plannedStepsAhead, roundCostsOf, roundTripOf } from './draft-ahead-steps.ts'
 import { DraftBranches, type PreparedDraft } from './draft-branches.ts'
 import { type DraftChain, emptyChain, extended, type Guess, isComplete } from './draft-chain.ts'
-import { RoundPace } from './draft-pace.ts'
-import { type DraftLimits, maxDraftTokens } from './draft-stop.ts'
+import { maxDraftTokens } from './draft-gain.ts'
+import { type DraftHistory, DraftRounds, type DraftRule, thresholdRule } from './draft-rounds.ts'
 import type { AcceptedPath, HatAction, HatComputation, HatConditions, HatInput, HatRules, UplinkEvent } from './hat-steps.ts'
 import { PromptPrefill } from './prompt-prefill.ts'
 import { RoundCounters } from './round-counters.ts'
+import { RoundTimes } from './round-times.ts'
 import { UplinkFlow } from './uplink-flow.ts'
 
 const chainOnly: readonly number[] = []
@@ -30,7 +31,7 @@ export class HatMachine implements Machine<HatInput, HatAction> {
   verified: number | undefined
   readonly #rules: HatRules
   readonly #prefill: PromptPrefill
-  readonly #pace = new RoundPace()
+  readonly #drafts: DraftRounds
   readonly #actions = new PendingActions<HatAction>()
   #nowMs = 0
   #conditions!: HatConditions
@@ -40,7 +41,7 @@ export class HatMachine implements Machine<HatInput, HatAction> {
   /** When the computation that is measured began. */
   #beganMs = 0
 
-  #roundMs = 0
+  readonly #times = new RoundTimes()
   #failovers = 0
   /** Row of the pending token. */
   #position = 0
@@ -49,7 +50,9 @@ export class HatMachine implements Machine<HatInput, HatAction> {
   #draft: DraftChain = emptyChain
   /** Tokens of the draft that were prepared. */
   #preparedTokens = 0
-  #limits: DraftLimits = { threshold: 0, limit: 0 }
+  /** Guesses of this round that did not become part of the draft. */
+  #dropped = 0
+  #rule: DraftRule = thresholdRule(0, 0)
   /** Of a draft that is a tree. */
   #treeParents: readonly number[] = []
   #hasPlannedAhead = false
@@ -76,8 +79,14 @@ export class HatMachine implements Machine<HatInput, HatAction> {
 
   constructor(rules: HatRules) {
     this.#rules = rules
+    this.#drafts = new DraftRounds(rules.history)
     this.uplink = new UplinkFlow(rules.bytesPerToken, (action) => this.#actions.push(action))
     this.#prefill = new PromptPrefill(rules, this.uplink)
+  }
+
+  /** With which the device's next answer begins. */
+  get history(): DraftHistory {
+    return this.#drafts.history
   }
 
   handle(input: HatInput, nowMs: number): readonly HatAction[] {
@@ -107,6 +116,7 @@ export class HatMachine implements Machine<HatInput, HatAction> {
         this.#sendPrompt()
         break
       case 'pending':
+        this.#times.fed(this.#nowMs)
         this.#beginDraft()
         break
       case 'draft':
@@ -145,7 +155,8 @@ export class HatMachine implements Machine<HatInput, HatAction> {
 
   /** Maximum tokens of a draft, all paths together. */
   get #maxDrafted(): number {
-    return Math.min(this.#rules.draftLimit, this.#conditions.draftLimit)
+    const { draftLimit, paddedRows = Number.POSITIVE_INFINITY } = this.#conditions
+    return Math.min(this.#rules.draftLimit, draftLimit, paddedRows - 1)
   }
 
   #onTaken(): void {
@@ -156,7 +167,8 @@ export class HatMachine implements Machine<HatInput, HatAction> {
       return
     }
     this.verified = undefined
-    this.#roundMs = this.#nowMs
+    this.#times.begin(this.#nowMs)
+    this.#dropped = 0
     this.#failovers = this.uplink.failovers
     this.#position = promptTokens + tokens - 1
     this.#limit = maxDraftTokens(this.#maxDrafted, maxTokens - tokens, this.#position, contextLimit)
@@ -202,15 +214,16 @@ export class HatMachine implements Machine<HatInput, HatAction> {
     if (this.#rules.draftsTrees) return void this.#verify(this.#treeParents)
     this.#phase = 'draft'
     this.#beganMs = this.#nowMs
-    const { draftStepS = 0 } = this.#conditions
-    this.#limits = this.#draftLimits(rowS(this.#roundTrip(1)) + draftStepS)
+    this.#rule = this.#draftRule('round')
     this.#draftOn()
   }
 
   #draftOn(): void {
     const { length } = this.#draft.guesses
-    if (isComplete(this.#draft, this.#limits)) {
-      if (length > this.#preparedTokens) this.#measured('draft', length - this.#preparedTokens)
+    if (isComplete(this.#draft, this.#rule)) {
+      const steps = length - this.#preparedTokens + this.#dropped
+      this.#times.drafted(this.#beganMs, this.#nowMs)
+      if (steps > 0) this.#measured('draft', steps)
       this.#verify(this.#draft.guesses.map((_, at) => at - 1))
     } else {
       const last = this.#position + length
@@ -220,8 +233,10 @@ export class HatMachine implements Machine<HatInput, HatAction> {
 
   #onGuessed(guesses: readonly Guess[]): void {
     const before = this.#draft.guesses.length
-    this.#draft = extended(this.#draft, guesses, this.#limits)
+    this.#draft = extended(this.#draft, guesses, this.#rule)
     const rows = this.#draft.guesses.length - before
+    // It took the time of a guess.
+    if (rows === 0 && guesses.length > 0) this.#dropped = 1
     const context = this.#position + 1 + before
     if (rows > 0) this.#compute({ kind: 'feed', tokens: { of: 'guesses', taken: [rows] }, rows, context })
     else this.#draftOn()
@@ -236,6 +251,7 @@ export class HatMachine implements Machine<HatInput, HatAction> {
     const branches = parents.some((parent, node) => parent !== node - 1)
     const shifted = branches ? [-1, ...parents.map((parent) => parent + 1)] : chainOnly
     this.#phase = 'verification'
+    this.#times.sent(this.#nowMs)
     this.uplink.send({ from, to: from + returned, returned, parents: shifted }, this.#conditions)
     this.uplink.settle(this.#conditions)
   }
@@ -245,11 +261,11 @@ export class HatMachine implements Machine<HatInput, HatAction> {
    * than it lasts.
    */
   #onSent(): void {
-    const { draftAhead, draftsTrees, branching, contextLimit } = this.#rules
+    const { draftAhead, draftsTrees, bytesPerToken, contextLimit } = this.#rules
     if (this.#phase !== 'verification' || this.#hasPlannedAhead || this.#isComputing) return
     this.#hasPlannedAhead = true
     if (!draftAhead || draftsTrees || !this.#conditions.mayDraftAhead || this.#limit === 0) return
-    const trip = this.#roundTrip(1 + this.#draft.guesses.length)
+    const trip = roundTripOf(1 + this.#draft.guesses.length, bytesPerToken, this.#conditions)
     const { draftStepS } = this.#conditions
     const maxSteps = plannedStepsAhead(trip, this.#conditions)
     if (maxSteps === 0) {
@@ -257,11 +273,10 @@ export class HatMachine implements Machine<HatInput, HatAction> {
       if (draftStepS !== undefined) this.#record({ of: 'ahead', count: 1, seconds: draftStepS })
       return
     }
-    const branches = new DraftBranches(this.#draft, this.#position, branching, maxSteps)
+    const branches = new DraftBranches(this.#draft, this.#position, maxSteps)
     if (branches.rows > contextLimit) return
     this.#branches = branches
-    // Steps take time that would pass without them.
-    this.#limits = this.#draftLimits(rowS(trip))
+    this.#rule = this.#draftRule('ahead')
     const { alternatives, parents, context } = branches
     if (alternatives.length === 0) this.#stepAhead()
     else
@@ -279,7 +294,7 @@ export class HatMachine implements Machine<HatInput, HatAction> {
   #onGuessedAhead(guesses: readonly (readonly Guess[])[]): void {
     // Rows that the reply has overtaken would delay the next round.
     if (this.uplink.isSettled) return void this.#accept()
-    const { taken, parents } = this.#branches!.take(guesses, this.#limits)
+    const { taken, parents } = this.#branches!.take(guesses, this.#rule)
     const { context } = this.#branches!
     this.#aheadRows = parents.length
     if (parents.length > 0)
@@ -298,6 +313,7 @@ export class HatMachine implements Machine<HatInput, HatAction> {
   /** The head reads the deep rows of the pending token and of the draft. */
   #accept(): void {
     const rows = 1 + Math.max(this.#draft.guesses.length, this.#treeParents.length)
+    this.#times.replied(this.#nowMs)
     this.#compute({ kind: 'accept', position: this.#position, rows })
   }
 
@@ -312,7 +328,7 @@ export class HatMachine implements Machine<HatInput, HatAction> {
     else {
       this.#keep(path, continuedBy)
       counters.round(tokens, drafted, path.length)
-      const seconds = (this.#nowMs - this.#roundMs) / 1_000
+      const seconds = this.#times.secondsAt(this.#nowMs)
       // The time of a failover is not the drafter's.
       if (this.uplink.failovers === this.#failovers) this.#actions.push({ kind: 'roundEnded', tokens, seconds })
     }
@@ -322,8 +338,7 @@ export class HatMachine implements Machine<HatInput, HatAction> {
   /** Keeps the rows up to the pending token's, the accepted ones, and a prepared draft that follows them. */
   #keep(path: readonly number[], continuedBy: number | undefined): void {
     this.uplink.keepRows([0, ...path.map((node) => node + 1)])
-    const seconds = (this.#nowMs - this.#roundMs) / 1_000
-    this.#pace.record({ tokens: path.length + 1, seconds, drafted: this.#draft.guesses.length, accepted: path.length })
+    this.#learn(path.length)
     this.#prepared = continuedBy === undefined ? undefined : this.#branches?.preparedAfter(continuedBy)
     this.#branches = undefined
     const first = this.#position + 1
@@ -334,17 +349,17 @@ export class HatMachine implements Machine<HatInput, HatAction> {
     this.#actions.push({ kind: 'gather', keep: first + inPlace, rows: rows.slice(inPlace) })
   }
 
-  #roundTrip(rows: number): RoundTrip {
-    const { upBytesPerS = Number.POSITIVE_INFINITY, downBytesPerS = Number.POSITIVE_INFINITY, rttS } = this.#conditions
-    const { cloudS, verificationS: computeS = cloudS } = this.#conditions
-    // The bridge's waiting and computing are measured as one time.
-    return { rows, bytesPerToken: this.#rules.bytesPerToken, upBytesPerS, downBytesPerS, rttS, waitS: 0, computeS }
+  #learn(accepted: number): void {
+    const { guesses: draft } = this.#draft
+    const { feedS } = this.#times
+    const overheadS = this.#times.overheadS(this.#nowMs)
+    this.#drafts.record({ tokens: accepted + 1, draft, prepared: this.#preparedTokens, accepted, overheadS, feedS })
   }
 
-  /** @param tokenS of another drafted token */
-  #draftLimits(tokenS: number): DraftLimits {
-    const { threshold, pacedDrafts } = this.#rules
-    return { threshold, limit: this.#limit, pace: pacedDrafts ? this.#pace.paceAt(tokenS) : undefined }
+  #draftRule(when: 'round' | 'ahead'): DraftRule {
+    const { threshold, bytesPerToken } = this.#rules
+    if (threshold !== undefined) return thresholdRule(threshold, this.#limit)
+    return this.#drafts.rule(roundCostsOf(bytesPerToken, this.#drafts.overheadS, this.#conditions), this.#limit, when)
   }
 
   #compute(computation: HatComputation): void {

@@ -1,7 +1,7 @@
 import type { TimedSteps } from './device-speed.ts'
-import type { Branching } from './draft-ahead-steps.ts'
 import type { Alternative } from './draft-branches.ts'
 import type { Guess } from './draft-chain.ts'
+import type { DraftHistory } from './draft-rounds.ts'
 import type { MeasuredLink } from './in-flight.ts'
 
 /** One answer by the split model, and how it is to be made. */
@@ -14,17 +14,18 @@ export interface HatRules {
    * sends any. `whole-all`: the same, and the bridge returns the deep states of all positions.
    */
   readonly prefill: 'chunked' | 'whole' | 'whole-all'
+  /** Whether chunks grow while the link limits them; else each has the size of Eq. 3, as in the paper. */
+  readonly growingChunks?: boolean | undefined
   /** Whether drafts are trees, made at once from verified states, or chains that grow token by token. */
   readonly draftsTrees: boolean
   /** Maximum tokens of a draft, in addition to the bridge's limit. */
   readonly draftLimit: number
-  /** η of HAT Eq. 5. */
-  readonly threshold: number
-  /** Whether drafts end where another token is not worth its time, in place of η. */
-  readonly pacedDrafts: boolean
+  /** η of HAT Eq. 5, by which drafts end; undefined: they end where another token does not pay. */
+  readonly threshold?: number | undefined
+  /** Of the device's earlier answers. */
+  readonly history?: DraftHistory | undefined
   /** Whether to draft during verifications. */
   readonly draftAhead: boolean
-  readonly branching: Branching
   /** A: bytes of a hidden state on its way up. */
   readonly bytesPerToken: number
   /** Tokens per second that the answer's reader takes; undefined: unknown. */
@@ -44,6 +45,8 @@ export interface HatConditions extends MeasuredLink {
   readonly draftLimit: number
   /** Rows that verifications are padded to; undefined: none. */
   readonly paddedRows?: number | undefined
+  /** Tokens of a prompt that the device computes per second; undefined before the first chunk. */
+  readonly prefillTokensPerS?: number | undefined
   /** γ and γ_c; undefined before the first step. */
   readonly draftStepS?: number | undefined
   readonly aheadStepS?: number | undefined

@@ -1,4 +1,4 @@
-import { nextChunk } from './chunk-size.ts'
+import { growingChunk, isLinkBound, nextChunk } from './chunk-size.ts'
 import type { HatComputation, HatConditions, HatRules } from './hat-steps.ts'
 import type { UplinkFlow } from './uplink-flow.ts'
 
@@ -35,13 +35,18 @@ export class PromptPrefill {
   }
 
   /** The next rows. The device computes what the bridge has too: decoding needs its KV, and another bridge would need its rows. */
-  compute({ chunkTokens, frameTokens }: HatConditions): HatComputation {
-    const { promptTokens, prefill } = this.#rules
+  compute(conditions: HatConditions): HatComputation {
+    const { chunkTokens, frameTokens } = conditions
+    const { promptTokens, prefill, bytesPerToken, growingChunks } = this.#rules
     const from = this.#fedTo
     const left = (from < this.#held ? this.#held : promptTokens) - from
     let rows = left
     if (from < this.#held) rows = Math.min(left, frameTokens)
-    else if (prefill === 'chunked') rows = nextChunk(left, chunkTokens, frameTokens)
+    else if (prefill === 'chunked')
+      rows =
+        growingChunks && isLinkBound({ bytesPerToken, ...conditions })
+          ? growingChunk(left, chunkTokens, from > this.#held ? this.#computedRows : 0, frameTokens)
+          : nextChunk(left, chunkTokens, frameTokens)
     this.#fedTo += rows
     this.#computedRows = rows
     return { kind: 'feed', tokens: { of: 'prompt', from }, rows, context: from }

@@ -108,11 +108,9 @@ export async function replay(
     speed: new DeviceSpeed(),
     createDrafter: () => measured,
     threshold,
-    pacedDrafts: false,
     // A tree has a size of its own.
     draftLimit: 'tree' in drafter ? Number.POSITIVE_INFINITY : draftLimit,
     draftAhead: false,
-    branching: 'last',
   } as const
   const request = { client: '', prompt, maxTokens, sampling: greedy, eos: tokens.eos }
   for await (const { drafted, accepted, figures } of answerByHat(options, request, new AbortController().signal)) {

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { seededRandom } from '../../../core/kit/base/random.ts'
+import { defaultDraftLimit } from '../../../core/policy/hat/draft-gain.ts'
 import { separateCores } from '../../cluster/cores.ts'
 import { readRateTrace } from '../../cluster/net-trace.ts'
 import type { Bench, BenchContext, BenchResult } from '../../frame/bench.ts'
@@ -7,7 +8,9 @@ import { benchCommand } from '../../frame/command.ts'
 import { goalsOf, summaryOf } from '../../frame/figures.ts'
 import { namesOption, seedsOption, textOption } from '../../frame/options.ts'
 import { readDemoModel } from '../demo-model.ts'
+import { compareWithOracles, usualCosts } from './draft-oracle.ts'
 import { hatFigures } from './figures.ts'
+import { forceDrafts } from './forced-drafts.ts'
 import {
   jitterOf,
   maxOthersShare,
@@ -24,7 +27,7 @@ import { fullPlan, type Plan, quickPlan, restrictedPlan } from './plan.ts'
 import { openHatReference } from './reference.ts'
 import { hatReport } from './report.ts'
 import { type StrategyName, strategies, strategyNames } from './strategies.ts'
-import { lengthLimits, workloadOf } from './workload.ts'
+import { lengthLimits, promptsOf, workloadOf } from './workload.ts'
 
 const options = {
   prompts: textOption(
@@ -91,6 +94,9 @@ export async function benchHat(
   progress('16 sessions in one step')
   const { batch, cloudTokenMs } = await measureBridge(setup, modelId, dims.hidden)
   await reference.check(results.answers, progress)
+  const forced = { bundle, library: io.env.ORT_LIB, ...plan.drafts, length: defaultDraftLimit }
+  const asked = promptsOf(dialogues, plan.drafts.prompts, plan.drafts.promptTokens, eos)
+  const drafts = compareWithOracles(await forceDrafts(forced, asked, progress), usualCosts(stateBytes))
   const conditions = {
     ...model,
     plan,
@@ -107,8 +113,9 @@ export async function benchHat(
     headMs,
     batch,
     cloudTokenMs,
+    drafts,
   }
-  return { conditions, summary: summaryOf(hatFigures, { runs: results.runs, batch }), runs: results.runs }
+  return { conditions, summary: summaryOf(hatFigures, { runs: results.runs, batch, drafts }), runs: results.runs }
 }
 
 /** The options by which a strategy differs. */

@@ -4,6 +4,7 @@ import type { SummaryFigures } from '../../frame/figures.ts'
 import { type FigureOf, figuresOver, select, type Wanted } from '../../frame/runs.ts'
 import { mean, medianOrNull, over, quantileOrNull, sum } from '../../frame/statistics.ts'
 import type { BatchTimes } from './batch.ts'
+import { draftOverClairvoyant, draftOverOracle, type OracleRow } from './draft-oracle.ts'
 import type { HatRun, Measured, Sample } from './runs.ts'
 import type { StrategyName } from './strategies.ts'
 import type { WorkloadName } from './workload.ts'
@@ -67,6 +68,7 @@ export const quantileOf = (samples: readonly Sample[], figure: 'ttftMs' | 'tbtMs
 interface Measurements {
   readonly runs: readonly HatRun[]
   readonly batch: BatchTimes
+  readonly drafts: readonly OracleRow[]
 }
 
 /** A figure of HAT over U-shape's, unless two others are named, in runs of the same seed: the median over seeds. */
@@ -146,6 +148,8 @@ export const hatFigures: SummaryFigures<Measurements> = {
   acceptLengthLong: [({ runs }) => acceptLengthOf(loadedHat(runs, 'long'))],
   cloudDelayCvOverUShape: [ratio('loaded', 'short', variation), { max: 0.6 }],
   gError: [({ runs }) => predictionError(validRuns(runs, { measured: 'loaded', strategy: 'hat' })), { max: 0.1 }],
+  draftOverOracle: [({ drafts }) => draftOverOracle(drafts), { max: 1.05 }],
+  draftOverClairvoyant: [({ drafts }) => draftOverClairvoyant(drafts)],
   batch16OverSerial: [({ batch }) => median(batch.inTurnMs) / median(batch.togetherMs), { min: 2.5 }],
   busyComputing: [busyFigure(({ utilisation }) => utilisation?.computing ?? null)],
   busyStepsOfSeveral: [

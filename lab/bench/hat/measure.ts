@@ -18,7 +18,15 @@ import type { Plan } from './plan.ts'
 import { roundTimesOf } from './round-times.ts'
 import { type HatRun, type Measured, type Sample, stepSizesOf } from './runs.ts'
 import { isExact, type StrategyName, wireOf } from './strategies.ts'
-import { arrivalsOf, type HatPrompt, lengthLimits, promptOfLength, type WorkloadName, workloadNames } from './workload.ts'
+import {
+  arrivalsOf,
+  type HatPrompt,
+  lengthLimits,
+  promptOfLength,
+  promptsOf,
+  type WorkloadName,
+  workloadNames,
+} from './workload.ts'
 
 /** The inputs that all measurements share. */
 export interface Setup {
@@ -164,8 +172,7 @@ interface Questions {
 export async function measureAlone(setup: Setup, results: Results): Promise<void> {
   const { plan, workloads, dialogues, eos } = setup
   const { strategies, short, long, secondTurns, firstTurnTokens, longest, longTokens } = plan.alone
-  const prompts = (count: number, length: number) =>
-    Array.from({ length: count }, (_, i) => promptOfLength(dialogues, 11 * i + 3, length, eos))
+  const prompts = (count: number, length: number) => promptsOf(dialogues, count, length, eos)
   const first = prompts(secondTurns, firstTurnTokens)
   await askInTurn(setup, results, strategies, setup.links, [
     { measured: 'alone', workload: 'short', prompts: workloads.short.slice(0, short), maxTokens: plan.maxTokens },

@@ -19,6 +19,8 @@ export interface Plan {
   readonly alone: AlonePlan
   /** Answers to short prompts whose rounds are taken apart. */
   readonly rounds: { readonly strategies: readonly StrategyName[]; readonly prompts: number }
+  /** Answers whose drafts are compared with those of hindsight; lengths in tokens. */
+  readonly drafts: { readonly prompts: number; readonly promptTokens: number; readonly maxTokens: number }
   /** One device alone at other round-trip times. */
   readonly otherRtts: { readonly rttsMs: readonly number[]; readonly strategies: readonly StrategyName[] }
 }
@@ -68,6 +70,7 @@ export const fullPlan: Plan = {
   otherRates: [9 / 6],
   alone: { strategies: aloneStrategies, short: 8, long: 6, longTokens: 128, secondTurns: 3, firstTurnTokens: 1_037, longest: 2 },
   rounds: { strategies: ['hat', 'u-shape'], prompts: 8 },
+  drafts: { prompts: 40, promptTokens: 160, maxTokens: 96 },
   otherRtts: { rttsMs: [5, 60], strategies: ['hat', 'u-shape'] },
 }
 
@@ -93,6 +96,7 @@ export const quickPlan: Plan = {
     longest: 1,
   },
   rounds: { ...fullPlan.rounds, prompts: 4 },
+  drafts: { ...fullPlan.drafts, prompts: 12 },
   otherRtts: { rttsMs: [], strategies: [] },
 }
 

@@ -5,6 +5,7 @@ import { sum } from '../../frame/statistics.ts'
 import { toDigits, toPercent } from '../../frame/tables.ts'
 import { paperPrompts } from '../../simulate/paper/hat/published.ts'
 import { demoModelText } from '../demo-model.ts'
+import { draftMethodText } from './draft-table.ts'
 import { hatFigure } from './figure.ts'
 import { runsOf } from './figures.ts'
 import type { Plan } from './plan.ts'
@@ -111,6 +112,7 @@ function methodText({ conditions }: BenchDocument): string {
   are as fast up to the round-trip time that the table names (0: at none), and the same cloud serves so many times as many sessions at the same
   tokens per second. What else HAT buys is that the text stays on the device.
 - Intervals are the middle 95 % of 1,000 resamples of requests, each with its pair under the other strategy.
+${draftMethodText}
 - A looping answer is one in which more than half of the 4-grams occur earlier in it.
 - Every answer except those with int8 states was compared with the reference: the whole model in one process, with the wire's rounding
   at the cuts.`

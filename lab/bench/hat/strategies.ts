@@ -35,8 +35,11 @@ const table = {
   'chunks-fixed': { agent: ['--drafter', 'none', '--no-early', '--no-reuse', ...uncoded], bridge: () => ['--fixed-chunks'] },
   chunks: { agent: ['--drafter', 'none', '--no-early', '--no-reuse', ...uncoded], bridge: defaults },
   'hat-fixed': { agent: [], bridge: () => ['--fixed-chunks'] },
-  'hat-paced': { agent: ['--draft-paced'], bridge: defaults },
-  'hat-branches': { agent: ['--draft-branching', 'each'], bridge: defaults },
+  // Drafts end as in the paper (HAT Eq. 5), not where another token does not pay.
+  'hat-threshold': {
+    agent: ['--no-draft-ahead', '--draft-threshold', '0.6', '--draft-limit', '8', ...uncoded],
+    bridge: defaults,
+  },
   'u-shape': { agent: uShape('whole-all'), bridge: wholePrompts },
   'u-shape-lean': { agent: uShape('whole'), bridge: wholePrompts },
   'u-sarathi': { agent: uShape('whole-all'), bridge: sarathi },
@@ -85,11 +88,10 @@ export const attribution = {
   ],
   tbtMs: [
     { part: 'U-shape', strategy: 'u-shape' },
-    { part: 'drafts', strategy: 'SD+PC' },
+    { part: 'drafts that end by η', strategy: 'hat-threshold' },
+    { part: 'drafts that end by their gain', strategy: 'SD+PC' },
     { part: 'drafted ahead', strategy: 'hat-fp16' },
     { part: 'coded states', strategy: 'hat' },
-    { part: 'ends of drafts by pace', strategy: 'hat-paced' },
-    { part: 'branches at each token', strategy: 'hat-branches' },
   ],
 } as const satisfies Record<string, readonly { readonly part: string; readonly strategy: StrategyName }[]>
 

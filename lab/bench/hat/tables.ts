@@ -10,6 +10,7 @@ import {
   paperTbtOfHatOver,
   paperTtftMs,
 } from '../../simulate/paper/hat/published.ts'
+import { draftTables } from './draft-table.ts'
 import {
   acceptLengthOf,
   answerKinds,
@@ -50,6 +51,7 @@ export function tablesOf(document: BenchDocument): Table[] {
     ...each(ablationTable),
     rateTable(runs),
     rttTable(runs),
+    ...draftTables(document),
   ]
 }
 

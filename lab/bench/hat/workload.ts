@@ -65,6 +65,14 @@ export function promptOfLength(dialogues: readonly FilePrompt[], at: number, len
   return { id: `${question.id}@${length}`, ids: ids.slice(-length) }
 }
 
+/** Prompts of one length. */
+export const promptsOf = (
+  dialogues: readonly FilePrompt[],
+  count: number,
+  length: number,
+  eos: number | undefined,
+): HatPrompt[] => Array.from({ length: count }, (_, i) => promptOfLength(dialogues, 11 * i + 3, length, eos))
+
 /** The prompts of a workload, with lengths in random order. */
 export function workloadOf(
   dialogues: readonly FilePrompt[],

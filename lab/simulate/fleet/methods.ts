@@ -30,7 +30,7 @@ const paper = {
   needsCloud: true,
 } as const
 /** Options of Brim that the paper does not have. */
-const hat = { wire: 'int8', deviceWeights: 'int4', pacedDrafts: true, branching: 'each' } as const
+const hat = { wire: 'int8', deviceWeights: 'int4', threshold: null, draftLimit: 15, growingChunks: true } as const
 const disco = { share: 0.5, autoPatienceS: 2, sketches: true, splitting } as const
 const own = { policy: 'tokenflow', hat, pice: {}, disco, needsCloud: true } as const
 const brim = { private: 'auto-private', long: 'auto', cheap: 'auto' } as const

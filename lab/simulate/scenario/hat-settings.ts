@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { off, on } from '../../../core/kit/base/setting-kinds.ts'
-import { branchings } from '../../../core/policy/hat/draft-ahead-steps.ts'
-import { defaultDraftLimit, defaultDraftThreshold } from '../../../core/policy/hat/draft-stop.ts'
+import { defaultDraftThreshold } from '../../../core/policy/hat/draft-gain.ts'
 import { wires } from '../../../core/wire/protocol/frame.ts'
 
 const count = z.number().int().positive()
@@ -21,22 +20,24 @@ export const HatSettings = z
       .default('fp16')
       .describe('of what devices compute: the first layers, the head and the drafter'),
     chunks: on.describe('hat: prompts in chunks of Eq. 3; else whole, and all deep states return'),
+    growingChunks: off.describe('hat: chunks grow while the link limits them, in place of the paper’s equal ones'),
     drafts: on.describe('hat: speculative decoding; else one token per round'),
     draftAhead: on.describe('hat: drafts during verifications, too'),
     reuse: on.describe('hat: resumes a shared prefix that the bridge has cached'),
     padding: off.describe('pads verifications to one length, which hides that of the draft'),
-    threshold: z.number().min(0).max(1).default(defaultDraftThreshold).describe('η of Eq. 5'),
-    pacedDrafts: off.describe('drafts end where another token is not worth its time, in place of η'),
-    draftLimit: z.number().int().min(0).default(defaultDraftLimit).describe('max tokens of a draft'),
+    threshold: z
+      .number()
+      .min(0)
+      .max(1)
+      .nullable()
+      .default(defaultDraftThreshold)
+      .describe('η of Eq. 5; null: drafts end where another token gains less than it costs, as measured'),
+    draftLimit: z.number().int().min(0).default(8).describe('max tokens of a draft'),
     acceptLength: acceptLength
       .default(defaultAcceptLength)
       .describe('tokens per verification that the drafter reaches at the default threshold, bonus included'),
     medusaAcceptLength: acceptLength.default(1.89).describe('the same of Medusa’s heads, with a tree of 8 tokens'),
     alternatives: z.number().int().min(0).default(2).describe('branches of drafting ahead beside the draft’s own'),
-    branching: z
-      .enum(branchings)
-      .default('last')
-      .describe('tokens of a draft at which drafting ahead branches: its last one (the paper), or each'),
     alternativeShare: z
       .number()
       .min(0)

@@ -1,4 +1,4 @@
-import { defaultDraftLimit, defaultDraftThreshold } from '../../../core/policy/hat/draft-stop.ts'
+import { defaultDraftLimit } from '../../../core/policy/hat/draft-gain.ts'
 import { stepDefaults } from '../../../core/policy/serving/step-defaults.ts'
 import type { ModeName } from '../scenario/mode-name.ts'
 import { combinations } from '../scenario/scenario-file.ts'
@@ -75,18 +75,11 @@ export const refinements: readonly Refinement[] = [
   },
   {
     what: 'drafts',
-    of: (best) =>
-      isHat(best)
-        ? [
-            ...variants(best, { draftLimit: [2, 4, 8, 16], draftThreshold: [0.4, 0.6, 0.8] }),
-            ...variants(best, { draftLimit: [8, 16], draftPaced: [true] }),
-          ]
-        : [],
+    of: (best) => (isHat(best) ? variants(best, { draftLimit: [2, 4, 7, defaultDraftLimit] }) : []),
   },
   {
     what: 'drafting ahead',
-    of: (best) =>
-      isHat(best) ? [...variants(best, { draftAhead: [false] }), ...variants(best, { draftBranching: ['each'] })] : [],
+    of: (best) => (isHat(best) ? variants(best, { draftAhead: [false] }) : []),
   },
   {
     what: 'budgets',
@@ -107,10 +100,7 @@ export function settingsOf(candidate: FleetCandidate): Settings {
         maxChunk: candidate.settings.stepRows ?? stepRows,
         firstChunk,
         draftLimit: defaultDraftLimit,
-        draftThreshold: defaultDraftThreshold,
-        draftPaced: false,
         draftAhead: true,
-        draftBranching: 'last',
       }
     : {}
   return { ...bridge, ...hat, ...candidate.settings }

@@ -17,10 +17,7 @@ const places = {
   maxChunk: { field: ['hat', 'maxChunkTokens'], bridge: 'frame-tokens' },
   firstChunk: { field: ['hat', 'chunkTokens'], bridge: 'chunk-tokens' },
   draftLimit: { field: ['hat', 'draftLimit'], agent: 'draft-limit', bridge: 'draft-limit' },
-  draftThreshold: { field: ['hat', 'threshold'], agent: 'draft-threshold' },
-  draftPaced: { field: ['hat', 'pacedDrafts'], agent: 'draft-paced' },
   draftAhead: { field: ['hat', 'draftAhead'], agent: 'draft-ahead' },
-  draftBranching: { field: ['hat', 'branching'], agent: 'draft-branching' },
   budgetShare: { field: ['disco', 'share'], agent: 'budget-share' },
 } as const satisfies Record<string, SettingPlace>
 

@@ -87,7 +87,7 @@ export function scenarioOf(situation: Situation, candidate: FleetCandidate): Sce
     policies: {
       // The mode auto of an agent with `--server bridge` has all ways.
       disco: { sketches: candidate.mode === 'auto', splitting: ['devices'], ...fieldsOf('disco', settings) },
-      hat: { acceptLength: situation.acceptLength, ...fieldsOf('hat', settings) },
+      hat: { acceptLength: situation.acceptLength, threshold: null, growingChunks: true, ...fieldsOf('hat', settings) },
     },
     workload: {
       requests,

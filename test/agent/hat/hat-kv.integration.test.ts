@@ -129,7 +129,14 @@ function scriptedDrafter(
         const token = isRight ? choice : anyToken(choice)
         // The alternatives of a wrong draft mostly include the right token.
         const others = !isRight && rightShare > 0 && random.next() < 0.7 ? [anyToken(token), choice] : []
-        return [{ token, topProbability: random.next() < 0.9 ? 1 : 0.3, alternatives: others.filter((other) => other !== token) }]
+        return [
+          {
+            token,
+            source: 'adapter' as const,
+            topProbability: random.next() < 0.9 ? 1 : 0.3,
+            alternatives: others.filter((other) => other !== token),
+          },
+        ]
       })
     },
     async catchUp(known) {

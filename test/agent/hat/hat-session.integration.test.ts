@@ -11,6 +11,8 @@ import { adapterDrafter } from '../../../core/model/draft/adapter-drafter.ts'
 import { type Drafter, stateless } from '../../../core/model/draft/drafter.ts'
 import { referenceAnswer } from '../../../core/model/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
+
+import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import type { States } from '../../../core/wire/protocol/states.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
 import { alteredPart } from '../../support/altered-part.ts'
@@ -38,7 +40,6 @@ const drafterParts = () => ({
   medusa: undefined,
   vocab,
   head: world.head,
-  threshold: 0.6,
   draftAhead: true,
 })
 
@@ -48,7 +49,9 @@ const scripted = (next: (position: number) => number | undefined, { topProbabili
   next: async (known, rows) =>
     rows.map((row) => {
       const tokens = Array.from({ length: run }, (_, at) => next(known.rows.positionOf(row) + 1 + at))
-      return tokens.filter((token) => token !== undefined).map((token) => ({ token, topProbability, alternatives: [] }))
+      return tokens
+        .filter((token) => token !== undefined)
+        .map((token) => ({ token, source: 'adapter' as const, topProbability, alternatives: [] }))
     }),
 })
 /** Drafts the tokens of the answer. */
@@ -80,6 +83,20 @@ describe('an answer by the split model', () => {
     expect(plain.tokens).toEqual(expected)
     expect(drafting.figures.drafted).toBeGreaterThan(0)
     expect(plain.figures).toMatchObject({ drafted: 0, rounds: 23, acceptLength: 1 })
+  })
+
+  it('is the reference where drafts end by their gain, in this answer and in those that go on from what it has learned', async () => {
+    const byGain = { threshold: undefined, draftLimit: Number.POSITIVE_INFINITY, speed: new DeviceSpeed() }
+    const expected = await reference(40)
+    for (const padding of [true, false]) {
+      for (const createDrafter of [world.options().createDrafter, oracle(expected).createDrafter!]) {
+        const { tokens } = await world.answer({ prompt, maxTokens: 40 }, { ...byGain, padding, createDrafter })
+        expect(tokens).toEqual(expected)
+      }
+    }
+    const { tokens = 0, counts } = byGain.speed.drafts!
+    expect(tokens).toBeGreaterThanOrEqual(1)
+    expect(Object.keys(counts)).toContain('next')
   })
 
   it('is the reference where the bridge refuses what was sent before it had opened the session', async () => {
@@ -285,7 +302,10 @@ describe('an answer by the split model', () => {
 
 describe('verifications', () => {
   /** Bytes on the wire, either way, of every frame after prefill. */
-  async function lengths(padding: boolean): Promise<{ up: Set<number>; down: Set<number>; tokens: number[] }> {
+  async function lengths(
+    padding: boolean,
+    rule: Partial<HatOptions> = {},
+  ): Promise<{ up: Set<number>; down: Set<number>; tokens: number[] }> {
     await using relay = await startRelay(portOf(world.bridge.dataUrl))
     const link = dataLinkTo(through(relay, world.bridge.dataUrl), { device: 'padded' })
     const sizes = { up: new Set<number>(), down: new Set<number>() }
@@ -295,6 +315,7 @@ describe('verifications', () => {
       { prompt, maxTokens: 40 },
       {
         padding,
+        ...rule,
         createDrafter: () => scripted((position) => (drafts++ % 3 === 0 ? undefined : expected[position - prompt.length])),
         async open(signal) {
           const session = await link.open(world.model.manifest.modelId, signal)
@@ -317,9 +338,11 @@ describe('verifications', () => {
   }
 
   it('have one length in each direction, whatever was drafted', async () => {
-    const { up, down, tokens } = await lengths(true)
-    expect([up.size, down.size]).toEqual([1, 1])
-    expect(tokens).toEqual(await reference(40))
+    for (const rule of [{}, { threshold: undefined, draftLimit: Number.POSITIVE_INFINITY, speed: new DeviceSpeed() }]) {
+      const { up, down, tokens } = await lengths(true, rule)
+      expect([up.size, down.size]).toEqual([1, 1])
+      expect(tokens).toEqual(await reference(40))
+    }
   })
 
   it('have different lengths without padding', async () => {

@@ -51,8 +51,6 @@ async function startObservedApi(step: number, onStep: () => void) {
     padding: true,
     prefill: 'chunked' as const,
     draftAhead: true,
-    branching: 'last' as const,
-    pacedDrafts: false,
     threshold: 0.6,
     draftLimit: 8,
     clock: systemClock,

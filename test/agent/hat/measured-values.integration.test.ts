@@ -80,7 +80,14 @@ describe('drafting ahead in a real session', () => {
         return rows.map((row) => {
           const right = expected[known.rows.positionOf(row) + 1 - prompt.length] ?? 0
           const topProbability = isVerifying || drafted < draftLength - 1 ? 1 : 0
-          return [{ token: (right + 1) % world.model.manifest.dims.vocab, topProbability, alternatives: [] }]
+          return [
+            {
+              token: (right + 1) % world.model.manifest.dims.vocab,
+              source: 'adapter' as const,
+              topProbability,
+              alternatives: [],
+            },
+          ]
         })
       },
     }
@@ -95,6 +102,7 @@ describe('drafting ahead in a real session', () => {
       {
         createDrafter: () => drafter,
         speed,
+        padding: false,
         ...opening((session) => {
           Object.defineProperty(session, 'rates', { value: rates })
           const exchange = session.exchange.bind(session)

@@ -41,6 +41,7 @@ const run = (figures: Partial<HatRun>): HatRun => ({
   stepSizes: { position: null, sizes: '' },
   ...figures,
 })
+const drafts = [{ delay: '5 ms', answers: 'all', ownS: 0.011, fixedS: 0.01, bestLength: 4, clairvoyantS: 0.008 }] as const
 const batch = { togetherMs: [2, 2, 2], inTurnMs: [6, 6, 6] }
 
 describe('the steps of a run', () => {
@@ -95,14 +96,14 @@ describe('the summary', () => {
       ...[ofTbt('hat', 1, 10), ofTbt('hat', 2, 10), ofTbt('hat', 3, 10)],
       ...[ofTbt('u-shape', 3, 50), ofTbt('u-shape', 1, 20), ofTbt('u-shape', 2, 40)],
     ]
-    expect(summaryOf(hatFigures, { runs, batch }).tbtOverUShapeShort).toBe(0.25)
+    expect(summaryOf(hatFigures, { runs, batch, drafts }).tbtOverUShapeShort).toBe(0.25)
   })
 
   it('ignores void runs, and is null without valid runs', () => {
     const runs = [ofTbt('hat', 1, 10), ofTbt('u-shape', 1, 20), ofTbt('hat', 2, 10, true), ofTbt('u-shape', 2, 100, true)]
-    expect(summaryOf(hatFigures, { runs, batch }).tbtOverUShapeShort).toBe(0.5)
-    expect(summaryOf(hatFigures, { runs: runs.slice(2), batch }).tbtOverUShapeShort).toBeNull()
-    expect(summaryOf(hatFigures, { runs: [], batch })).toMatchObject({
+    expect(summaryOf(hatFigures, { runs, batch, drafts }).tbtOverUShapeShort).toBe(0.5)
+    expect(summaryOf(hatFigures, { runs: runs.slice(2), batch, drafts }).tbtOverUShapeShort).toBeNull()
+    expect(summaryOf(hatFigures, { runs: [], batch, drafts })).toMatchObject({
       acceptLength: null,
       gError: null,
       ttftOverLimit: null,
@@ -110,10 +111,18 @@ describe('the summary', () => {
     })
   })
 
+  it('shows the worst delay of drafts against hindsight', () => {
+    const far = { ...drafts[0], delay: '300 ms', ownS: 0.03, fixedS: 0.03, clairvoyantS: undefined }
+    const summary = summaryOf(hatFigures, { runs: [], batch, drafts: [...drafts, far] })
+    expect(summary.draftOverOracle).toBeCloseTo(1.1)
+    expect(summary.draftOverClairvoyant).toBeCloseTo(1.375)
+    expect(summaryOf(hatFigures, { runs: [], batch, drafts: [] }).draftOverOracle).toBeNull()
+  })
+
   it('compares the variation of step delays with that of U-shape for the same seed', () => {
     const steps = (delays: number[]) => delays.map((computeMs) => ({ items: 1, tokens: 1, computeMs, predictedMs: null }))
     const runs = [run({ steps: steps([9, 11]) }), run({ strategy: 'u-shape', steps: steps([5, 15]) })]
-    expect(summaryOf(hatFigures, { runs, batch }).cloudDelayCvOverUShape).toBeCloseTo(0.1 / 0.5)
+    expect(summaryOf(hatFigures, { runs, batch, drafts }).cloudDelayCvOverUShape).toBeCloseTo(0.1 / 0.5)
   })
 
   it('leaves looping answers out of the figures without loops', () => {
@@ -124,7 +133,7 @@ describe('the summary', () => {
       sample({ tbtMs: 1_000, tokens: 11, rounds: 1, looping: null }),
     ]
     const runs = [run({ samples: samples(12, 1) }), run({ strategy: 'u-shape', samples: samples(20, 20) })]
-    expect(summaryOf(hatFigures, { runs, batch })).toMatchObject({
+    expect(summaryOf(hatFigures, { runs, batch, drafts })).toMatchObject({
       tbtOverUShapeShortWithoutLoops: 12 / 20,
       tbtOverUShapeLongWithoutLoops: null,
       acceptLengthWithoutLoops: 2,
@@ -134,7 +143,7 @@ describe('the summary', () => {
 
   it('counts answers that differ from the reference, except those that need not equal it', () => {
     const runs = [run({ samples: [sample({ identical: false }), sample({}), sample({ identical: null })] })]
-    expect(summaryOf(hatFigures, { runs, batch }).answersDifferent).toBe(1)
+    expect(summaryOf(hatFigures, { runs, batch, drafts }).answersDifferent).toBe(1)
   })
 
   it('compares TTFT and its limit with U-shape on the same prompts', () => {
@@ -145,14 +154,14 @@ describe('the summary', () => {
     ]
     const uShape = [sample({ ttftMs: 200 }), sample({ ttftMs: 600 })]
     const runs = [run({ ...alone, samples: hat }), run({ ...alone, strategy: 'u-shape', samples: uShape })]
-    const { ttftOverUShapeLong, limitOverUShapeLong, ttftOverLimit } = summaryOf(hatFigures, { runs, batch })
+    const { ttftOverUShapeLong, limitOverUShapeLong, ttftOverLimit } = summaryOf(hatFigures, { runs, batch, drafts })
     expect([ttftOverUShapeLong, limitOverUShapeLong, ttftOverLimit!.toFixed(6)]).toEqual([0.55, 0.5, '1.100000'])
   })
 
   it('takes the shares of TTFT from the longest prompts under U-shape', () => {
     const prefill = { deviceMs: 10, cloudMs: 30, networkMs: 160, limitMs: 100 }
     const runs = [run({ measured: 'longest', strategy: 'u-shape', samples: [sample({ ttftMs: 200, prefill })] })]
-    const { sharePercentDevice, sharePercentNetwork, sharePercentCloud } = summaryOf(hatFigures, { runs, batch })
+    const { sharePercentDevice, sharePercentNetwork, sharePercentCloud } = summaryOf(hatFigures, { runs, batch, drafts })
     expect([sharePercentDevice, sharePercentNetwork, sharePercentCloud]).toEqual([5, 80, 15])
   })
 })
@@ -211,7 +220,7 @@ describe('the tables', () => {
     const utilisation = { bridge: 0.9, others: 0.4, foreign: 0, computing: 0.8 }
     const busy = run({ measured: 'busy', steps, utilisation })
     expect(tableOf([busy], 'A busy bridge')[0]!.slice(2, 5)).toEqual(['80 %', '75 %', '2.00'])
-    const { busyComputing, busyStepsOfSeveral } = summaryOf(hatFigures, { runs: [busy], batch })
+    const { busyComputing, busyStepsOfSeveral } = summaryOf(hatFigures, { runs: [busy], batch, drafts })
     expect([busyComputing, busyStepsOfSeveral]).toEqual([0.8, 0.75])
   })
 })

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { benchHat } from '../../../lab/bench/hat/bench.ts'
+import { delays, type OracleRow } from '../../../lab/bench/hat/draft-oracle.ts'
 import { quickPlan } from '../../../lab/bench/hat/plan.ts'
 import { hatReport } from '../../../lab/bench/hat/report.ts'
 import type { HatRun } from '../../../lab/bench/hat/runs.ts'
@@ -20,6 +21,7 @@ const tiny = {
     short: { strategies, requests: 2, perS: 20 },
     long: { strategies: [], requests: 0, perS: 20 },
   },
+  drafts: { prompts: 2, promptTokens: 60, maxTokens: 24 },
   alone: { strategies, short: 1, long: 0, longTokens: 8, secondTurns: 1, firstTurnTokens: 320, longest: 0 },
   busy: { ...quickPlan.busy, strategies: [] },
   rounds: { strategies, prompts: 1 },
@@ -52,6 +54,16 @@ describe('brim bench hat with invalid options', () => {
 })
 
 describe('brim bench hat with a tiny plan', () => {
+  it('compares the length of drafts with what hindsight knows, over all delays', () => {
+    const rows = result.conditions.drafts as OracleRow[]
+    expect(rows.filter(({ answers }) => answers === 'all').map(({ delay }) => delay)).toEqual(Object.keys(delays))
+    for (const { ownS, fixedS, clairvoyantS } of rows) {
+      expect(ownS).toBeGreaterThan(0.9 * (clairvoyantS ?? 0))
+      expect(fixedS).toBeGreaterThanOrEqual(clairvoyantS ?? 0)
+    }
+    expect(result.summary.draftOverOracle).toBeGreaterThan(0.5)
+  })
+
   it('records every request of every run, and every answer equals the reference', () => {
     expect(runs.map(({ measured, strategy, samples }) => `${measured} ${strategy} ${samples.length}`).sort()).toEqual([
       'alone hat 1',

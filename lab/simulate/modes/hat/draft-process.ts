@@ -1,5 +1,5 @@
 import type { Random } from '../../../../core/kit/base/random.ts'
-import { defaultDraftThreshold } from '../../../../core/policy/hat/draft-stop.ts'
+import { defaultDraftThreshold } from '../../../../core/policy/hat/draft-gain.ts'
 
 /** A token that a drafter guesses. */
 export interface ChanceToken {

@@ -18,7 +18,7 @@ export interface HatAnswerOptions {
   readonly session: SimulatedSession
   readonly settings: Pick<
     HatSettings,
-    'draftLimit' | 'threshold' | 'pacedDrafts' | 'draftAhead' | 'branching' | 'alternatives' | 'alternativeShare' | 'padding'
+    'growingChunks' | 'draftLimit' | 'threshold' | 'draftAhead' | 'alternatives' | 'alternativeShare' | 'padding'
   >
   readonly prefill: HatRules['prefill']
   /** Undefined: one token per round. */
@@ -43,8 +43,10 @@ export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): v
   const { work } = answer
   const chains = drafts && 'next' in drafts ? drafts : undefined
   const trees = drafts && 'right' in drafts ? drafts : undefined
-  const machine = new HatMachine({
+  const rules: HatRules = {
     ...settings,
+    threshold: settings.threshold ?? undefined,
+    history: device.speed.drafts,
     prefill,
     promptTokens,
     maxTokens: outputTokens,
@@ -52,11 +54,13 @@ export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): v
     draftsTrees: trees !== undefined,
     draftLimit: drafts ? draftLimit : 0,
     bytesPerToken: session.rowBytes,
-  })
+  }
+  const machine = new HatMachine(rules)
   const conditions = conditionsOf({
     session: () => session,
     speed: device.speed,
-    paddedRows: () => (settings.padding && drafts ? draftLimit + 1 : undefined),
+    rules,
+    isPadded: () => settings.padding && drafts !== undefined,
     mayDraftAhead: () => true,
   })
   const rows = new DraftedRows(promptTokens)
@@ -86,6 +90,7 @@ export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): v
         deliver(action)
         break
       case 'end':
+        device.speed.drafts = machine.history
         session.close()
         answer.end()
         break
@@ -149,7 +154,9 @@ export function answerBySplit(answer: SplitAnswer, options: HatAnswerOptions): v
   function guess(branches: number): void {
     const drafted = Array.from({ length: branches }, () => chains!.next(random))
     rows.guess(drafted)
-    const guesses = drafted.map(({ topProbability }) => [{ probability: topProbability, endsText: false, alternatives: others }])
+    const guesses = drafted.map(({ topProbability }) => [
+      { source: 'adapter' as const, probability: topProbability, endsText: false, alternatives: others },
+    ])
     tell({ conditions, kind: 'guessed', guesses })
   }
 

@@ -6,7 +6,7 @@ import type { SimulatedDevice } from '../../world/simulated-device.ts'
 /** What a device has measured in its answers, and what the bridge knows of it. Mutable. */
 export class HatDevice {
   readonly device: SimulatedDevice
-  readonly rates = new LinkRates()
+  readonly rates: LinkRates
   readonly speed = new DeviceSpeed()
   /** The rates whose report has arrived at the bridge. */
   known: DeviceRates | undefined
@@ -14,8 +14,10 @@ export class HatDevice {
 
   constructor(device: SimulatedDevice) {
     this.device = device
+    const ping = () => this.rates.recordRoundTrip(device.link.rttMs / 1_000)
+    this.rates = new LinkRates(ping)
     // Pings measure it before the first answer.
-    this.rates.recordRoundTrip(device.link.rttMs / 1_000)
+    ping()
   }
 
   /** Reports rates that have moved. @returns those that the bridge has with the next frame */

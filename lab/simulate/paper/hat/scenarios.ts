@@ -32,7 +32,7 @@ const Setup = z.strictObject({
   /** Requests per second of all devices. */
   perS: z.number(),
   /** HAT's parts (SD, PC, PD) that are in use, and what Brim adds: settings of the scenario's policy. */
-  parts: z.record(z.string(), z.union([z.boolean(), z.string()])).optional(),
+  parts: z.record(z.string(), z.union([z.boolean(), z.string(), z.number(), z.null()])).optional(),
   /** Factor of the tokens that a verification gains. */
   drafterGain: z.number().optional(),
   /** P. */

@@ -39,6 +39,7 @@ const randomIds = (count: number) => Array.from({ length: count }, () => Math.fl
 async function drafted(states: States, sampling = greedy, position = 0): Promise<DraftedToken> {
   const [only] = await head.read(sliceStates(states, states.rows - 1, states.rows), (logits) => ({
     token: chooseToken(logits, sampling, position),
+    source: 'adapter' as const,
     topProbability: topProbability(logits),
     alternatives: [],
   }))

@@ -8,6 +8,7 @@ import { lookupDrafter } from '../../../../core/model/draft/lookup-drafter.ts'
 import { StateRows } from '../../../../core/model/draft/state-rows.ts'
 import { RowTree } from '../../../../core/model/engine/row-tree.ts'
 import { emptyChain, extended, isComplete } from '../../../../core/policy/hat/draft-chain.ts'
+import { thresholdRule } from '../../../../core/policy/hat/draft-rounds.ts'
 
 /** Lookup reads only token ids. */
 function streamOf(ids: number[]): KnownStream & { readonly ids: number[] } {
@@ -21,15 +22,15 @@ function streamOf(ids: number[]): KnownStream & { readonly ids: number[] } {
   }
 }
 
-const limits = { threshold: 0.6, limit: 8 }
+const limits = thresholdRule(0, 8)
 /** The draft of one round; all its tokens are dropped afterwards. */
-async function draftOf(drafter: Drafter, ids: readonly number[], eos: readonly number[] = []): Promise<number[]> {
+async function draftOf(drafter: Drafter, ids: readonly number[], eos: readonly number[] = [], rule = limits): Promise<number[]> {
   const known = streamOf([...ids])
   const tokens: number[] = []
-  for (let chain = emptyChain; !isComplete(chain, limits); ) {
+  for (let chain = emptyChain; !isComplete(chain, rule); ) {
     const [guesses = []] = await drafter.next(known, [known.ids.length - 1])
     const proposed = guesses.map((guess) => guessOf(guess, eos))
-    chain = extended(chain, proposed, limits)
+    chain = extended(chain, proposed, rule)
     const taken = guesses.slice(0, chain.guesses.length - tokens.length).map(({ token }) => token)
     tokens.push(...taken)
     known.ids.push(...taken)
@@ -42,7 +43,7 @@ async function draftOf(drafter: Drafter, ids: readonly number[], eos: readonly n
 /** Always guesses the same token. */
 const guessing = (token: number, topProbability: number): Drafter => ({
   ...stateless,
-  next: async (_, rows) => rows.map(() => [{ token, topProbability, alternatives: [] }]),
+  next: async (_, rows) => rows.map(() => [{ token, source: 'adapter' as const, topProbability, alternatives: [] }]),
 })
 
 describe('drafting by lookup', () => {
@@ -96,6 +97,6 @@ describe('drafting by adapter and lookup', () => {
 
   it("otherwise ends with the adapter's token", async () => {
     const drafter = adapterLookupDrafter(guessing(7, 0.59), 0.6)
-    expect(await draftOf(drafter, [1, 2, 3, 2])).toEqual([7])
+    expect(await draftOf(drafter, [1, 2, 3, 2], [], thresholdRule(0.6, 8))).toEqual([7])
   })
 })

@@ -119,6 +119,44 @@ describe('a clock that jumps during a frame', () => {
   })
 })
 
+describe('a verification that takes longer than expected', () => {
+  /** A link of 1 MB/s both ways: 4 KB each way take 8 ms. */
+  const verification = (sentS: number, rttS: number) => ({
+    ...{ bytesUp: 4_000, bytesDown: 4_000, sentS, cloudS: 0.001, isVerification: true },
+    answeredS: sentS + rttS + 0.009,
+  })
+  function known() {
+    let pings = 0
+    const rates = new LinkRates(() => {
+      pings += 1
+    })
+    rates.recordRoundTrip(0.01)
+    rates.recordProbe({ bytesUp: 100_000, bytesDown: 0, sentS: 0, answeredS: 0.11 })
+    rates.recordExchange(verification(1, 0.01))
+    const before = rates.upBytesPerS!
+    return { rates, before, pings: () => pings }
+  }
+
+  it('has a ping sent, whose answer is the round trip from then on; the rates stay', () => {
+    const { rates, before, pings } = known()
+    for (let at = 2; at < 5; at += 1) rates.recordExchange(verification(at, 0.3))
+    expect([pings(), rates.upBytesPerS, rates.rttS]).toEqual([1, before, 0.01])
+    rates.recordRoundTrip(0.3)
+    for (let at = 5; at < 9; at += 1) rates.recordExchange(verification(at, 0.3))
+    expect([pings(), rates.rttS]).toEqual([1, 0.3])
+    expect(Math.abs(rates.upBytesPerS! / before - 1)).toBeLessThan(0.2)
+  })
+
+  it('measures the link where the ping finds the round trip as it was', () => {
+    const { rates, before, pings } = known()
+    rates.recordExchange(verification(2, 0.3))
+    rates.recordRoundTrip(0.01)
+    for (let at = 3; at < 20; at += 1) rates.recordExchange({ ...verification(at, 0.3), bytesDown: 100 })
+    expect(pings()).toBe(1)
+    expect(rates.upBytesPerS!).toBeLessThan(before / 4)
+  })
+})
+
 it('tells the bridge’s time for verifications from that for chunks of prompts (HAT Eq. 6)', () => {
   const rates = new LinkRates()
   const exchange = { bytesUp: 500, bytesDown: 100, sentS: 0, answeredS: 1 }

@@ -1,7 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { StepLine } from '../../../../core/policy/estimate/state-monitor.ts'
-import { chunkSize, hasMoved, nextChunk, tokenSeconds } from '../../../../core/policy/hat/chunk-size.ts'
+import {
+  chunkSize,
+  growingChunk,
+  hasMoved,
+  isLinkBound,
+  nextChunk,
+  tokenSeconds,
+} from '../../../../core/policy/hat/chunk-size.ts'
 
 const limits = { minTokens: 16, maxTokens: 512 }
 /** 10 ms a step and 0.1 ms a token. */
@@ -17,16 +24,33 @@ const anyConditions = fc.record({
 })
 const valueAt = (g: StepLine, x: number) => g.baseS + x * g.tokenS
 
-/** Prefill as Eq. 3 models it: a chunk is computed once it has arrived and the one before it is done. */
-function prefillS(prompt: number, chunk: number, { tokenS, g, batchTokens, pipeline }: typeof conditions): number {
-  let done = 0
-  for (let from = 0, to: number; from < prompt; from = to) {
-    to = from + nextChunk(prompt - from, chunk, prompt)
-    const computeS = (valueAt(g, batchTokens) + valueAt(g, batchTokens + to - from)) / pipeline
-    done = Math.max(done, to * tokenS) + computeS
+type NextChunk = (left: number, chunk: number, before: number, maxTokens: number) => number
+const equal: NextChunk = (left, chunk, _, maxTokens) => nextChunk(left, chunk, maxTokens)
+
+/**
+ * Prefill as Eq. 3 models it: a chunk is computed once it has arrived and the one before it is done. A chunk is sent once the device
+ * has computed it, which takes `deviceS` a token, and the one before it is sent.
+ */
+function prefill(
+  prompt: number,
+  chunk: number,
+  { tokenS, g, batchTokens, pipeline }: typeof conditions,
+  next = equal,
+  deviceS = 0,
+) {
+  let [done, sent, computed, before] = [0, 0, 0, 0]
+  const chunks: number[] = []
+  for (let left = prompt; left > 0; left -= before) {
+    before = next(left, chunk, before, prompt)
+    chunks.push(before)
+    computed += before * deviceS
+    sent = Math.max(sent, computed) + before * tokenS
+    const computeS = (valueAt(g, batchTokens) + valueAt(g, batchTokens + before)) / pipeline
+    done = Math.max(done, sent) + computeS
   }
-  return done
+  return { seconds: done, chunks }
 }
+const prefillS = (prompt: number, chunk: number, of: typeof conditions) => prefill(prompt, chunk, of).seconds
 
 describe('the size of a chunk', () => {
   it('balances sending and computing (Eq. 3)', () => {
@@ -65,6 +89,40 @@ describe('the size of a chunk', () => {
         expect(prefillS(prompt, chunk, any)).toBeLessThanOrEqual(prefillS(prompt, prompt, any) * (1 + 1e-9))
       }),
     )
+  })
+})
+
+describe('chunks that grow while the link limits a prompt', () => {
+  it('double from X, and shrink to X by halves', () => {
+    const { chunks } = prefill(1_000, 16, conditions, growingChunk)
+    expect(chunks).toEqual([16, 32, 64, 128, 256, 252, 126, 63, 31, 16, 16])
+    // Fifty-eight steps of the cloud less.
+    expect(prefill(1_000, 16, conditions).chunks).toHaveLength(62)
+  })
+
+  it('bring a prompt to its end no later than equal ones, in no more steps, where the device computes twice as fast as the link', () => {
+    const prompts = fc.integer({ min: 1, max: 4_000 })
+    fc.assert(
+      fc.property(anyConditions, prompts, fc.double({ min: 2, max: 100, noNaN: true }), (any, prompt, faster) => {
+        const of = { ...any, pipeline: 1 }
+        const chunk = chunkSize(of, { minTokens: 16, maxTokens: 512 })
+        // X is the root of Eq. 3, or larger.
+        fc.pre(chunk < 512)
+        const deviceS = of.tokenS / faster
+        const [grown, same] = [prefill(prompt, chunk, of, growingChunk, deviceS), prefill(prompt, chunk, of, equal, deviceS)]
+        expect(grown.chunks.reduce((sum, each) => sum + each, 0)).toBe(prompt)
+        expect(grown.chunks.length).toBeLessThanOrEqual(same.chunks.length)
+        expect(Math.max(...grown.chunks.slice(-1))).toBeLessThan(2 * chunk)
+        expect(grown.seconds).toBeLessThanOrEqual(same.seconds + (valueAt(of.g, 2 * chunk) - valueAt(of.g, chunk)) + 1e-9)
+      }),
+    )
+  })
+
+  it('are for a link that is known to be slower than half of the device', () => {
+    const pace = { bytesPerToken: 8_192, upBytesPerS: 8.192e6, prefillTokensPerS: 2_000 }
+    expect([pace, { ...pace, prefillTokensPerS: 1_999 }].map(isLinkBound)).toEqual([true, false])
+    expect(isLinkBound({ ...pace, upBytesPerS: undefined })).toBe(false)
+    expect(isLinkBound({ ...pace, prefillTokensPerS: undefined })).toBe(false)
   })
 })
 

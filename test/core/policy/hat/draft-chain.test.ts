@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { emptyChain, extended, isComplete } from '../../../../core/policy/hat/draft-chain.ts'
+import { thresholdRule } from '../../../../core/policy/hat/draft-rounds.ts'
 
-const limits = { threshold: 0.6, limit: 3 }
-const guess = (probability: number, endsText = false) => ({ probability, endsText, alternatives: [] })
+const limits = thresholdRule(0.6, 3)
+const guess = (probability: number, endsText = false) => ({ source: 'adapter' as const, probability, endsText, alternatives: [] })
 
 describe('a draft', () => {
   it('takes guesses up to the one that ends it: an uncertain one, an end of text, or the last that is allowed', () => {
@@ -23,12 +24,11 @@ describe('a draft', () => {
     expect(extended({ guesses: [guess(0.9)], ended: false }, [], limits)).toEqual({ guesses: [guess(0.9)], ended: true })
   })
 
-  it('is complete at its limit, and by a pace that has become known since it was drafted ahead', () => {
+  it('is complete at its limit, and by a rule that is stricter than the one by which it was drafted ahead', () => {
     expect(isComplete(emptyChain, limits)).toBe(false)
     expect(isComplete(emptyChain, { ...limits, limit: 0 })).toBe(true)
     const ahead = { guesses: [guess(0.9)], ended: false }
     expect(isComplete(ahead, limits)).toBe(false)
-    expect(isComplete(ahead, { ...limits, pace: { tokensPerS: 100, rightShare: 1, tokenS: 0.01 } })).toBe(true)
-    expect(isComplete(ahead, { ...limits, pace: { tokensPerS: 80, rightShare: 1, tokenS: 0.01 } })).toBe(false)
+    expect(isComplete(ahead, thresholdRule(0.95, 3))).toBe(true)
   })
 })

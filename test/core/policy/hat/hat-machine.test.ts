@@ -26,12 +26,10 @@ const rules: HatRules = {
   draftsTrees: false,
   draftLimit: 2,
   threshold: 0.6,
-  pacedDrafts: false,
   draftAhead: true,
-  branching: 'last',
   bytesPerToken: 1_000,
 }
-const sure: Guess = { probability: 1, endsText: false, alternatives: [] }
+const sure: Guess = { source: 'adapter', probability: 1, endsText: false, alternatives: [] }
 
 /** A machine with its answer's first token delivered, whose computations each take `stepMs`. */
 function answering(overrides: Partial<HatRules> = {}, stepMs = 4, speed = new DeviceSpeed()) {
@@ -303,6 +301,7 @@ class World {
         break
       case 'guess': {
         const guess = (): Guess => ({
+          source: next() < 0.5 ? 'adapter' : 'lookup',
           probability: next(),
           endsText: next() < 0.02,
           alternatives: Array.from({ length: Math.floor(next() * 3) }, () => next() < 0.1),
@@ -366,9 +365,7 @@ describe('any answer', () => {
     prefill: fc.constantFrom('chunked', 'whole', 'whole-all'),
     draftsTrees: fc.boolean(),
     draftLimit: fc.constantFrom(0, 1, 3, 8, Number.POSITIVE_INFINITY),
-    pacedDrafts: fc.boolean(),
     draftAhead: fc.boolean(),
-    branching: fc.constantFrom('last', 'each'),
     tokensPerS: fc.constantFrom(undefined, 10),
   })
 

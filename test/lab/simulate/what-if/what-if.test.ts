@@ -88,16 +88,7 @@ describe('the candidates', () => {
     const tries = (way: FleetCandidate) => [...new Set(refined(way).flatMap(({ settings }) => Object.keys(settings)))]
     const steps = ['policy', 'stepRows', 'promptRows']
     expect(tries(cloud)).toEqual(steps)
-    expect(tries(hat)).toEqual([
-      ...steps,
-      'maxChunk',
-      'firstChunk',
-      'draftLimit',
-      'draftThreshold',
-      'draftPaced',
-      'draftAhead',
-      'draftBranching',
-    ])
+    expect(tries(hat)).toEqual([...steps, 'maxChunk', 'firstChunk', 'draftLimit', 'draftAhead'])
     expect(tries(local)).toEqual([])
     const auto = ways.find(({ mode }) => mode === 'auto')!
     expect(refined(auto).map(({ settings }) => settings.budgetShare)).toEqual(expect.arrayContaining([0.1, 0.3]))
@@ -127,13 +118,25 @@ describe('the candidates', () => {
     expect(settingsOf(drafted)).toMatchObject({ policy: 'tokenflow', stepRows: 2_048, maxChunk: 64, firstChunk: 64 })
     const { cloud, policies } = scenarioOf(situation, drafted)
     expect(cloud).toMatchObject({ policy: 'tokenflow', stepRows: 2_048, slowBytes: 4 * 2 ** 30 })
-    expect(policies.hat).toMatchObject({ maxChunkTokens: 64, chunkTokens: 64, draftLimit: 2, threshold: 0.4, acceptLength: 2.06 })
+    expect(policies.hat).toMatchObject({
+      maxChunkTokens: 64,
+      chunkTokens: 64,
+      draftLimit: 2,
+      threshold: null,
+      acceptLength: 2.06,
+    })
   })
 
   it('have the defaults of agent and bridge where nothing else is tried', () => {
     const { cloud: simulated, policies } = scenarioOf(situation, hat)
     expect(simulated).toMatchObject({ policy: 'decode-first', stepRows: 512, promptRows: 128, slowBytes: 0, maxWaiting: 512 })
-    expect(policies.hat).toMatchObject({ maxChunkTokens: 512, chunkTokens: 128, draftLimit: 8, threshold: 0.6, draftAhead: true })
+    expect(policies.hat).toMatchObject({
+      maxChunkTokens: 512,
+      chunkTokens: 128,
+      draftLimit: 15,
+      threshold: null,
+      draftAhead: true,
+    })
     const bridge = readBridgeConfig({ bundle: folder, stateDir: folder })
     expect(simulated).toMatchObject({
       policy: bridge.servingPolicy,
@@ -147,7 +150,7 @@ describe('the candidates', () => {
       draftLimit: bridge.draftLimit,
     })
     const { draft } = readAgentConfig({ id: 'd', bundle: folder, stateDir: folder })
-    expect(policies.hat).toMatchObject({ threshold: draft.threshold, draftAhead: draft.ahead })
+    expect(policies.hat).toMatchObject({ threshold: draft.threshold ?? null, draftAhead: draft.ahead })
   })
 })
 
@@ -198,9 +201,7 @@ describe('configuration files', () => {
     const better = refinements[2]!.of(hat)[0]!
     const files = configFiles(situation, 'latency', tried(better, 100, 1), tried(hat, 300, 1), [])
     for (const text of Object.values(files)) expect(text).toContain('# with the defaults: TTFT P95 300 ms')
-    expect(files.agent).toContain(
-      '\ndraft-limit: 2\ndraft-threshold: 0.4\ndraft-paced: false\ndraft-ahead: true\ndraft-branching: last\n',
-    )
+    expect(files.agent).toContain('\ndraft-limit: 2\ndraft-ahead: true\n')
     expect(files.bridge).toContain('\nframe-tokens: 512\nchunk-tokens: 128\ndraft-limit: 2\n')
   })
 })

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { seededRandom } from '../../../../../core/kit/base/random.ts'
 import { emptyChain, extended } from '../../../../../core/policy/hat/draft-chain.ts'
+import { thresholdRule } from '../../../../../core/policy/hat/draft-rounds.ts'
 import {
   type ChanceToken,
   calibratedProcess,
@@ -8,7 +9,7 @@ import {
   treeOf,
 } from '../../../../../lab/simulate/modes/hat/draft-process.ts'
 
-const limits = { threshold: 0.6, limit: 64 }
+const limits = thresholdRule(0.6, 64)
 
 /** Mean over many rounds. */
 function mean(rounds: number, of: () => number): number {
@@ -17,12 +18,12 @@ function mean(rounds: number, of: () => number): number {
   return sum / rounds
 }
 
-function draft(next: () => ChanceToken, { threshold, limit } = limits) {
+function draft(next: () => ChanceToken, rule = limits) {
   const tokens: ChanceToken[] = []
   for (let chain = emptyChain; !chain.ended; ) {
     const token = next()
     tokens.push(token)
-    chain = extended(chain, [{ probability: token.topProbability, endsText: false, alternatives: [] }], { threshold, limit })
+    chain = extended(chain, [{ source: 'adapter', probability: token.topProbability, endsText: false, alternatives: [] }], rule)
   }
   return tokens
 }
@@ -57,7 +58,7 @@ describe('a drafter of a given accept length', () => {
     const random = seededRandom(5)
     const drafter = calibratedProcess(2.06)
     const at = (threshold: number) =>
-      Array.from({ length: 4_000 }, () => draft(() => drafter.next(random), { ...limits, threshold }))
+      Array.from({ length: 4_000 }, () => draft(() => drafter.next(random), thresholdRule(threshold, limits.limit)))
     const [low, high] = [at(0.3), at(0.9)]
     const length = (drafts: (readonly ChanceToken[])[]) => drafts.reduce((sum, tokens) => sum + tokens.length, 0) / drafts.length
     const right = (drafts: (readonly ChanceToken[])[]) =>

@@ -24,7 +24,7 @@ interface ScriptedRound {
   readonly gained: number
 }
 
-interface Settings extends Partial<Pick<HatRules, 'pacedDrafts' | 'branching' | 'draftAhead' | 'draftLimit'>> {
+interface Settings extends Partial<Pick<HatRules, 'threshold' | 'draftAhead' | 'draftLimit'>> {
   readonly alternatives?: number
   readonly alternativeShare?: number
   readonly outputTokens?: number
@@ -42,8 +42,7 @@ function roundsOf(
     alternatives = 1,
     alternativeShare = 1,
     draftLimit = 8,
-    pacedDrafts = false,
-    branching = 'last',
+    threshold = 0.6,
     draftAhead = true,
     outputTokens = 12,
     replyMs = 1_000,
@@ -104,10 +103,9 @@ function roundsOf(
       session: session as unknown as SimulatedSession,
       settings: {
         draftLimit,
-        threshold: 0.6,
-        pacedDrafts,
+        threshold,
+        growingChunks: false,
         draftAhead,
-        branching,
         alternatives,
         alternativeShare,
         padding: false,
@@ -144,13 +142,6 @@ describe('an answer on the virtual clock', () => {
     expect(roundsOf('RRRR', { ...withoutAhead, draftLimit: 2 }).rounds[0]!.gained).toBe(3)
   })
 
-  it('drafts by its pace once a round has shown it: a token that is hardly likely costs more than it gains', () => {
-    // Two tokens in 60 ms, and of two checked ones half were right: the chance of all drafted ones has to be 2/3.
-    const settings = { ...withoutAhead, pacedDrafts: true, alternatives: 0, draftLimit: 4, replyMs: 30 }
-    const sent = (script: string) => roundsOf(script, settings).rounds[1]!.calls.at(-1)
-    expect([sent('RwRRRR'), sent('RwrrRR')]).toEqual(['send 5', 'send 2'])
-  })
-
   it('continues from the branch of the alternative that corrects the last token', () => {
     // The draft Rw; then, for each step, the draft's own branch and the alternative's.
     const [first, second] = roundsOf('Rw' + 'Rr' + 'Rw' + 'R').rounds
@@ -172,20 +163,6 @@ describe('an answer on the virtual clock', () => {
     const [first, second] = roundsOf('WRw' + 'RrRwRr').rounds
     expect(first!.gained).toBe(1)
     expect(second!.calls[0]).toBe('feed 1 after 11')
-  })
-
-  it('continues from the branch of an earlier token, where each has branches', () => {
-    // The draft WRw; then for each step its own branch and one for each of the three tokens.
-    const [first, second] = roundsOf('WRw' + 'rRrr' + 'R' + 'R' + 'w', { branching: 'each' }).rounds
-    expect(first!.gained).toBe(1)
-    expect(first!.calls.slice(first!.calls.indexOf('send 4') + 1).slice(0, 4)).toEqual([
-      'feed 3 after 13',
-      'guess 4 after 13',
-      'feed 4 after 14',
-      'guess 1 after 14',
-    ])
-    // The correction's branch has RRRw.
-    expect(second!.calls[0]).toBe('send 5')
   })
 
   it('continues after the bonus token where it is the one drafted ahead, which then belongs to no draft', () => {
