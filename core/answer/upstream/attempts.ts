@@ -71,6 +71,8 @@ export function createAttempts({ limits, failures, clock, random, logger }: Atte
       // Of what is not read any more.
       body.on('error', () => {})
       for await (const delta of read(body.iterator({ destroyOnReturn: false }), watchdog)) {
+        // What has come already is not wanted any more.
+        ended.throwIfAborted()
         if (delta.end) {
           complete = body
           given.removeEventListener('abort', stop)

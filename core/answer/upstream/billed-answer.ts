@@ -64,7 +64,7 @@ export class BilledAnswer implements Pick<Billing, 'sent' | 'refused'> {
   ended(last: TextDelta): void {
     this.#last = last
     this.#tokens += last.tokenCount
-    this.#habits.pace.came(this.#arrived)
+    this.#habits.pace.ended(this.#arrived)
   }
 
   /** Its reader may not have taken all of it. */

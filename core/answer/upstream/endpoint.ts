@@ -77,7 +77,10 @@ export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
         promptTokens,
         counts: habits.counts,
         onEvent: (bytes: number, tokens: number) => billed.came(bytes, tokens),
-        onExcess: (message: string) => warn({ model: name, url: shownUrl(url), maxTokens: request.maxTokens ?? null }, message),
+        onExcess(message: string) {
+          habits.pace.exceeded()
+          warn({ model: name, url: shownUrl(url), maxTokens: request.maxTokens ?? null }, message)
+        },
       }
       async function open(watchdog: Watchdog, stopping: AbortSignal) {
         const body = await openStream({ url, key: key(), connections }, asked, limits, watchdog, failures, stopping, billed)

@@ -7,7 +7,8 @@ import type { States } from '../../wire/protocol/states.ts'
 import { readManifest } from '../bundle/bundle.ts'
 import { type Manifest, tokenizerFolder } from '../bundle/manifest.ts'
 import { openBundle } from '../engine/open-bundle.ts'
-import { loadTokenizer } from '../text/tokenizer.ts'
+import { type ChatTemplate, loadChatTemplate } from '../text/chat-template.ts'
+import { loadTokenizer, type TextTokenizer } from '../text/tokenizer.ts'
 import { makeTables } from './make-tables.ts'
 import { sampleTexts } from './sample-texts.ts'
 
@@ -22,11 +23,13 @@ const randomTexts = { count: 4, tokens: 64 }
 export async function codeStates(folder: string, threads: number, signal?: AbortSignal): Promise<StateCoding | undefined> {
   const manifest = await readManifest(folder)
   requireMemory(manifest)
-  const tokenizer = await loadTokenizer(join(folder, tokenizerFolder))
+  const textFolder = join(folder, tokenizerFolder)
+  const [tokenizer, chatTemplate] = await Promise.all([loadTokenizer(textFolder), loadChatTemplate(textFolder)])
   const { vocab, contextLimit } = manifest.dims
   const random = seededRandom(1)
   const texts = [
     ...sampleTexts.map((text) => tokenizer.encode(text)),
+    ...(chatTemplate ? chatsOf(tokenizer, chatTemplate) : []),
     ...Array.from({ length: randomTexts.count }, () =>
       Array.from({ length: randomTexts.tokens }, () => Math.floor(random.next() * vocab)),
     ),
@@ -51,6 +54,21 @@ export async function codeStates(folder: string, threads: number, signal?: Abort
   } finally {
     await model.release()
   }
+}
+
+/** The template's tokens, with which every prompt begins, have states of their own. */
+function chatsOf(tokenizer: TextTokenizer, { render }: ChatTemplate): number[][] {
+  return sampleTexts.map((text, at) => {
+    const asked = { role: 'user', content: text }
+    const before =
+      at % 2 === 0
+        ? []
+        : [
+            { role: 'user', content: sampleTexts[at - 1]! },
+            { role: 'assistant', content: text },
+          ]
+    return tokenizer.encode(render([...before, asked]), { addSpecialTokens: false })
+  })
 }
 
 /** fp16 weights are fp32 in memory, and beside quantised ones the library keeps sums. */

@@ -8,7 +8,7 @@ const passes = 10
 /** A sequence shorter than this has no rate of its own. */
 const minRows = 32
 /** What each row may need beyond the longest rows of the sample, as a share of fp16. */
-const rateMargin = 0.005
+const rateMargin = 0.01
 /** What a frame may need beyond its rows' rate, as a multiple of the most that any rows of the sample needed. */
 const slackMargin = 2
 /** Least slack, in bits per channel: the rows of a small sample may all be alike. */
@@ -123,5 +123,8 @@ function sizeOf(sequences: readonly (readonly number[])[], width: number): { row
       most = Math.max(most, beyond)
     }
   }
-  return { rowBits, slackBits: Math.ceil(Math.max(slackMargin * most, minSlack * width)) + spareBits }
+  const slackBits = Math.ceil(Math.max(slackMargin * most, minSlack * width)) + spareBits
+  // A single row must still be shorter than as fp16; the first rows of prompts may need nearly that.
+  const mostBits = 8 * (width - 1) - rowBits
+  return { rowBits, slackBits: most + spareBits <= mostBits ? Math.min(slackBits, mostBits) : slackBits }
 }
