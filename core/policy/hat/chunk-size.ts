@@ -65,8 +65,8 @@ export function isLinkBound({ bytesPerToken, upBytesPerS, prefillTokensPerS }: P
 
 /**
  * Eq. 3, extended for prompts that wait for the link: chunks grow from X by doubling, and shrink to X again by halves of what is left.
- * Where X holds, the rest of a prompt hides the computing of as much: c·A/β_up >= 2·g(μ) + (g(μ + c) - g(μ)) for every c >= X. So the first token comes no
- * later than with chunks of X, after a few steps of the cloud instead of many.
+ * Where X holds, the rest of a prompt hides the computing of as much: c·A/β_up >= 2·g(μ) + (g(μ + c) - g(μ)) for every c >= X. So the first token comes
+ * about as soon as with chunks of X (later by less than g(4X) - g(X), tested), after a few steps of the cloud instead of many.
  * @param before tokens of the chunk before, 0 for the first
  */
 export function growingChunk(left: number, chunk: number, before: number, maxTokens: number): number {

@@ -89,12 +89,22 @@ async function killed(): Promise<{ readonly folder: string; readonly sent: numbe
   const folder = newFolder()
   const { serving } = serve(folder)
   const { tokens: sent, stream } = await answer(serving, prompt(), { stopAfter: 20 })
+  await untilWritten(folder)
   const left = newFolder()
   cpSync(folder, left, { recursive: true })
   await stream.close()
   const { tokens: whole } = await answer(serving, prompt())
   await serving.close()
   return { folder: left, sent, whole }
+}
+
+/** Pages are written behind the steps: resolves once the files have not grown for a while. */
+async function untilWritten(folder: string): Promise<void> {
+  const size = () => readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0)
+  for (let before = -1, same = 0; same < 5; before = size()) {
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    same = size() > 0 && size() === before ? same + 1 : 0
+  }
 }
 
 /** The same answer, with the tokens that its client has. */
