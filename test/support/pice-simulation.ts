@@ -134,7 +134,8 @@ export function simulate(arrivals: readonly Arrival[], by: Simulated): Outcome {
       // In ms it may be rounded to less than what is due.
       nowS = Math.max(nowS, wakeS + 1e-9)
       feed({ kind: 'tick', ...noLimits })
-      const idle = [...devices.values()].filter(({ freeS }) => freeS <= nowS).length
+      // A device that becomes free in the same instant has not said so yet.
+      const idle = [...devices.values()].filter(({ freeS }) => freeS < nowS - 1e-6).length
       states.push({ idle, waiting: scheduler.view(1_000 * nowS).waiting.length })
     }
   }
