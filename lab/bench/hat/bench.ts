@@ -50,7 +50,7 @@ const options = {
 
 export const hatBench: Bench<typeof options> = {
   name: 'hat',
-  quickLimit: '12 minutes',
+  quickLimit: '20 minutes',
   quickRepetitions: 2,
   options,
   examples: [['brim bench hat --strategies hat,u-shape --rtt 60', 'two strategies, far from the cloud']],
