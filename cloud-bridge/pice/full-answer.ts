@@ -21,7 +21,7 @@ export class FullAnswer {
     this.#signal = signal
   }
 
-  /** @param hidesSketch the client may have lines of a sketch, which it replaces @param learn is told the length of an answer that ends by itself */
+  /** @param hidesSketch the client may have lines of a sketch, which it replaces @param learn takes the length of an answer that ends by itself */
   async *deltas(reason: string, hidesSketch: boolean, learn?: (tokens: number) => void): AsyncGenerator<TextDelta, void> {
     const { figures } = this.#records
     figures.reason = reason

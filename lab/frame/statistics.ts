@@ -1,7 +1,4 @@
-import type { Random } from '../../core/kit/base/random.ts'
 import { median, quantile } from '../../core/policy/estimate/quantile.ts'
-
-const bootstrapResamples = 1_000
 
 export const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0)
 
@@ -35,20 +32,6 @@ export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): T[]
     else groups.set(key, [item])
   }
   return [...groups.values()]
-}
-
-/** The middle 95 % of a statistic over resamples of the items, with replacement; null where most resamples have none. */
-export function bootstrapInterval<Item>(
-  items: readonly Item[],
-  statistic: (items: readonly Item[]) => number | null,
-  random: Random,
-): readonly [low: number, high: number] | null {
-  const resampled = Array.from({ length: bootstrapResamples }, () =>
-    statistic(items.map(() => items[Math.floor(random.next() * items.length)]!)),
-  )
-  const values = resampled.filter((value) => value !== null)
-  if (values.length < bootstrapResamples / 2) return null
-  return [quantile(values, 0.025), quantile(values, 0.975)]
 }
 
 /** A mean over seeds and half of its 95 % confidence interval; null from one seed. */

@@ -89,7 +89,7 @@ export async function auditPrivacy(options: AuditOptions): Promise<AuditedAttack
     text,
     texts: all.length,
     tokens,
-    recovered: intervalsOf(all, () => random.next()),
+    recovered: intervalsOf(all, random),
     seconds: ms / 1_000,
   }))
 }
@@ -172,7 +172,7 @@ function countedRange(prompts: readonly (readonly number[])[]): { readonly from:
   }
 }
 
-function intervalsOf(all: readonly TextRecovery[], random: () => number): AuditedAttack['recovered'] {
+function intervalsOf(all: readonly TextRecovery[], random: Random): AuditedAttack['recovered'] {
   const of = (value: (recovery: TextRecovery) => number | null) =>
     bootstrapMean(
       all.flatMap((each) => value(each) ?? []),

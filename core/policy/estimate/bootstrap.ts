@@ -1,3 +1,5 @@
+import { quantile } from './quantile.ts'
+
 /** A mean and the ends of its 95 % interval. */
 export interface BootstrapInterval {
   readonly mean: number
@@ -5,17 +7,31 @@ export interface BootstrapInterval {
   readonly high: number
 }
 
-const resamples = 1_000
+const bootstrapResamples = 1_000
 
-/**
- * The percentile bootstrap of a mean: of samples that are drawn again, with replacement. Undefined of nothing.
- * @param random 0..1
- */
-export function bootstrapMean(values: readonly number[], random: () => number): BootstrapInterval | undefined {
+/** @returns 0..1 */
+interface Draws {
+  next(): number
+}
+
+/** The middle 95 % of a statistic over resamples of the items, with replacement; null where most resamples have none. */
+export function bootstrapInterval<Item>(
+  items: readonly Item[],
+  statistic: (items: readonly Item[]) => number | null,
+  random: Draws,
+): readonly [low: number, high: number] | null {
+  const resampled = Array.from({ length: bootstrapResamples }, () =>
+    statistic(items.map(() => items[Math.floor(random.next() * items.length)]!)),
+  )
+  const values = resampled.filter((value) => value !== null)
+  if (values.length < bootstrapResamples / 2) return null
+  return [quantile(values, 0.025), quantile(values, 0.975)]
+}
+
+/** Of a mean; undefined of nothing. */
+export function bootstrapMean(values: readonly number[], random: Draws): BootstrapInterval | undefined {
   if (values.length === 0) return undefined
-  const meanOf = (value: (at: number) => number) => values.reduce((sum, _, at) => sum + value(at), 0) / values.length
-  const drawn = Array.from({ length: resamples }, () => meanOf(() => values[Math.floor(random() * values.length)]!))
-  drawn.sort((a, b) => a - b)
-  const at = (share: number) => drawn[Math.round(share * (resamples - 1))]!
-  return { mean: meanOf((index) => values[index]!), low: at(0.025), high: at(0.975) }
+  const meanOf = (drawn: readonly number[]) => drawn.reduce((sum, value) => sum + value, 0) / drawn.length
+  const [low, high] = bootstrapInterval(values, meanOf, random)!
+  return { mean: meanOf(values), low, high }
 }

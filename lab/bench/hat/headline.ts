@@ -1,6 +1,7 @@
 import { seededRandom } from '../../../core/kit/base/random.ts'
+import { bootstrapInterval } from '../../../core/policy/estimate/bootstrap.ts'
 import type { Table } from '../../frame/bench.ts'
-import { bootstrapInterval, mean, over } from '../../frame/statistics.ts'
+import { mean, over } from '../../frame/statistics.ts'
 import { tableOf, toDigits } from '../../frame/tables.ts'
 import { tbtOf, validRuns } from './figures.ts'
 import type { HatRun, Measured, Sample } from './runs.ts'

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { seededRandom } from '../../../core/kit/base/random.ts'
-import { bootstrapInterval, mean } from '../../../lab/frame/statistics.ts'
+import { bootstrapInterval } from '../../../core/policy/estimate/bootstrap.ts'
+import { mean } from '../../../lab/frame/statistics.ts'
 
 const anyValue = fc.double({ min: -1e6, max: 1e6, noNaN: true })
 

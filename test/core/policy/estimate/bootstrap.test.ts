@@ -2,10 +2,7 @@ import { expect, it } from 'vitest'
 import { seededRandom } from '../../../../core/kit/base/random.ts'
 import { bootstrapMean } from '../../../../core/policy/estimate/bootstrap.ts'
 
-const draw = () => {
-  const { next } = seededRandom(1)
-  return next
-}
+const draw = () => seededRandom(1)
 
 it('the bootstrap interval of a mean holds it, is a point for equal values, and shrinks with their number', () => {
   const random = seededRandom(2)
