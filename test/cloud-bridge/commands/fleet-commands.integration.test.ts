@@ -80,9 +80,11 @@ describe('brim fleet status', () => {
     expect(code).toBe(0)
     expect(out).toMatch(/^bridge bridge-1 .*\n/)
     expect(out.split('\n').filter((line) => line.length > 80)).toEqual([])
-    const [document] = documents((await brim('fleet', 'status', '--json')).out) as [{ devices: { id: string }[] }]
-    expect(document).toMatchObject({ bridge: 'bridge-1', jobs: { queued: 0, underWay: 0 } })
-    expect(document.devices.map(({ id }) => id)).toEqual(expect.arrayContaining(['jetson-01', 'jetson-02', 'jetson-agx']))
+    const status = async () => documents((await brim('fleet', 'status', '--json')).out)[0] as { devices: { id: string }[] }
+    // Under way until then: the profile of jetson-02's small model.
+    await expect.poll(status, { timeout: 30_000 }).toMatchObject({ bridge: 'bridge-1', jobs: { queued: 0, underWay: 0 } })
+    const { devices } = await status()
+    expect(devices.map(({ id }) => id)).toEqual(expect.arrayContaining(['jetson-01', 'jetson-02', 'jetson-agx']))
     await agent.close()
     const doctor = async () => (await brim('fleet', 'doctor', '--device', 'jetson-agx')).out
     await expect
