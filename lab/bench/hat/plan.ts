@@ -83,7 +83,7 @@ export const quickPlan: Plan = {
     short: { strategies: compared, requests: 20, perS: perS.short },
     long: { strategies: ['hat', 'u-shape'], requests: 20, perS: perS.long },
   },
-  busy: { ...fullPlan.busy, strategies: ['hat', 'u-shape'], requests: 20 },
+  busy: { ...fullPlan.busy, strategies: ['hat', 'u-shape'], requests: 12 },
   ablation: [],
   otherRates: [],
   alone: {
@@ -95,8 +95,8 @@ export const quickPlan: Plan = {
     secondTurns: 1,
     longest: 1,
   },
-  rounds: { ...fullPlan.rounds, prompts: 4 },
-  drafts: { ...fullPlan.drafts, prompts: 12 },
+  rounds: { ...fullPlan.rounds, prompts: 3 },
+  drafts: { ...fullPlan.drafts, prompts: 6 },
   otherRtts: { rttsMs: [], strategies: [] },
 }
 
