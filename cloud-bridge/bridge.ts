@@ -2,13 +2,11 @@ import { X509Certificate } from 'node:crypto'
 import { openEmbeddings } from '../core/answer/embeddings/open-embeddings.ts'
 import { type Clock, systemClock } from '../core/kit/base/clock.ts'
 import { createClosers } from '../core/kit/base/closers.ts'
-import type { Logger } from '../core/kit/base/logger.ts'
 import { pinOf } from '../core/kit/base/tls-pin.ts'
 import { tryOrLog } from '../core/kit/base/try-or-log.ts'
 import { version } from '../core/kit/base/version.ts'
 import { urlHost } from '../core/kit/listen/listen.ts'
 import { VerifiedBundles } from '../core/model/bundle/verified-bundles.ts'
-import type { ShownComputing } from '../core/wire/protocol/computing.ts'
 import { type BridgeState, dataPath, noModelId } from '../core/wire/protocol/messages.ts'
 import { mqttPath, webSocketBroker } from '../core/wire/protocol/mqtt-url.ts'
 import { type BridgeSettings, readBridgeConfig } from './config.ts'
@@ -23,40 +21,16 @@ import { openHttp } from './parts/http.ts'
 import { openIdentities } from './parts/identities.ts'
 import { collectMetrics } from './parts/metrics.ts'
 import { openNetwork } from './parts/network.ts'
+import type { PrimaryNode } from './parts/primary-node.ts'
 import { openRollouts } from './parts/rollouts.ts'
 import { accessRoutes, fleetRoutes, servingRoutes } from './parts/routes.ts'
 import { openServing } from './parts/serving.ts'
 import { openStores } from './parts/stores.ts'
 import { openFleetWork } from './parts/work.ts'
+import type { Bridge } from './running-bridge.ts'
 import type { BridgeVariant } from './variant.ts'
 
-export type { BridgeVariant }
-
-export interface Bridge {
-  readonly mqttUrl: string
-  readonly httpUrl: string
-  readonly dataUrl: string
-  /** Of the bundles that the bridge serves, as they were given. */
-  readonly modelIds: readonly string[]
-  /** What computes each of them. */
-  readonly computing: readonly ShownComputing[]
-  /** SHA-256 of the public key of the TLS certificate: invitations and logins hold the bridge to it. */
-  readonly pin: string | undefined
-  /** Whether clients that connect now must prove their identity. */
-  readonly auth: boolean
-  readonly logger: Logger
-  /** Names of loops that make no progress, although some is due. */
-  readonly stalled: readonly string[]
-  /** One line: what the bridge does. */
-  readonly status: string
-  /**
-   * Publishes the state `draining`, and refuses new sessions and answers: devices and clients go elsewhere.
-   * @returns resolves when none is in progress
-   */
-  drain(): Promise<void>
-  /** Publishes the state `disconnected`, ends all HAT sessions, and closes everything. */
-  close(): Promise<void>
-}
+export type { Bridge, BridgeVariant }
 
 /**
  * The composition root of the cloud side: builds the parts, owns start and stop.
@@ -69,6 +43,10 @@ export async function startBridge(
   variant: BridgeVariant = {},
 ): Promise<Bridge> {
   const config = readBridgeConfig(settings)
+  if (config.database) {
+    const { startNode } = await import('./replica/node.ts')
+    return startNode(config, clock, (base, node) => openBridge(base, variant, node))
+  }
   const closers = createClosers()
   try {
     return await openBridge(openBase(config, clock, closers), variant)
@@ -78,10 +56,11 @@ export async function startBridge(
   }
 }
 
-async function openBridge(base: Base, variant: BridgeVariant): Promise<Bridge> {
+/** @param node of a bridge with --database */
+async function openBridge(base: Base, variant: BridgeVariant, node?: PrimaryNode): Promise<Bridge> {
   const { config, closers, logger } = base
   const { id, fleet, host } = config
-  const network = openNetwork(base)
+  const network = openNetwork(base, node)
   const stores = openStores(base)
   const work = openFleetWork(base, stores, network, variant)
   const rollouts = openRollouts(base, stores, work)
@@ -96,7 +75,7 @@ async function openBridge(base: Base, variant: BridgeVariant): Promise<Bridge> {
   const embeddings = await openEmbeddings({ ...config, verified }, closers)
   const routes = [
     ...servingRoutes(base, work, cloud, embeddings),
-    ...fleetRoutes(base, stores, work, rollouts, broker, cloud),
+    ...fleetRoutes(base, stores, work, rollouts, broker, cloud, node),
     ...accessRoutes(base, stores, access, authorization, identities),
   ]
   const upgrades = { [dataPath]: cloud.plane.upgrade, ...(broker.upgrade ? { [mqttPath]: broker.upgrade } : {}) }

@@ -89,6 +89,21 @@ export const BridgeFields = z.strictObject({
     fallback: 'bundles, in the state folder',
   }),
   stateDir: nonEmpty.describe("folder of the bridge's databases; created when missing"),
+  database: z
+    .strictObject({
+      url: z.url({ protocol: /^postgres(ql)?$/, error: 'must be a URL like postgres://brim@db.example.org/brim' }).meta({
+        flag: 'database',
+        description:
+          'URL of a PostgreSQL database that several bridges of one --id share: one is the primary, the others take over (docs/several-bridges.md)',
+        fallback: 'none: SQLite in --state-dir alone',
+      }),
+      node: Id.optional().meta({ flag: 'node', description: 'name of this process among them', fallback: 'the host name' }),
+      nodeUrl: z
+        .url({ protocol: /^https?$/, error: 'must be a URL like https://10.0.0.5:7070' })
+        .optional()
+        .meta({ flag: 'node-url', description: 'URL by which the others reach it', fallback: 'the address it listens on' }),
+    })
+    .optional(),
   mqttPort: port.optional().meta({
     description: 'port of the MQTT broker in this process; 0: any free port',
     conflicts: 'broker',

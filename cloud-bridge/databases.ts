@@ -16,14 +16,19 @@ export const bridgeTables: Migrations = [birthsTable, ...fleetTables, rolloutTab
 export interface BridgeDatabase extends StoreFile {
   /** `answers.sqlite` serves for a minute, and holds what clients have asked. */
   readonly isBackedUp: boolean
+  /** With --database its rows are shared. Telemetry is too much of it, and each bridge measures its own. */
+  readonly isShared: boolean
 }
 
 /** Every database of a bridge, in the order in which its first start creates them. */
 export const bridgeDatabases: readonly BridgeDatabase[] = [
-  { file: 'identity.sqlite', migrations: identityTables, holds: 'records', isBackedUp: true },
-  { file: 'bridge.sqlite', migrations: bridgeTables, holds: 'records', isBackedUp: true },
-  { file: 'jobs.sqlite', migrations: jobTables, holds: 'records', isBackedUp: true },
-  { file: 'telemetry.sqlite', migrations: historyTables, holds: 'figures', isBackedUp: true },
-  { file: 'pice.sqlite', migrations: piceTables, holds: 'figures', isBackedUp: true },
-  { file: 'answers.sqlite', migrations: answerTables, holds: 'figures', isBackedUp: false },
+  { file: 'identity.sqlite', migrations: identityTables, holds: 'records', isBackedUp: true, isShared: true },
+  { file: 'bridge.sqlite', migrations: bridgeTables, holds: 'records', isBackedUp: true, isShared: true },
+  { file: 'jobs.sqlite', migrations: jobTables, holds: 'records', isBackedUp: true, isShared: true },
+  { file: 'telemetry.sqlite', migrations: historyTables, holds: 'figures', isBackedUp: true, isShared: false },
+  { file: 'pice.sqlite', migrations: piceTables, holds: 'figures', isBackedUp: true, isShared: true },
+  { file: 'answers.sqlite', migrations: answerTables, holds: 'figures', isBackedUp: false, isShared: false },
 ]
+
+/** Those whose rows bridges with --database share. */
+export const sharedDatabases: readonly BridgeDatabase[] = bridgeDatabases.filter(({ isShared }) => isShared)

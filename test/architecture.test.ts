@@ -246,7 +246,22 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'cloud-bridge/limits.ts': { values: ['core/answer/upstream', 'core/kit/base'] },
   'cloud-bridge/listener-settings.ts': { values: ['core'], types: ['cloud-bridge/limits.ts'] },
   'cloud-bridge/config.ts': { values: ['core', 'cloud-bridge/limits.ts'] },
-  // The parts of the composition root: nothing but bridge.ts imports them.
+  'cloud-bridge/replica-marker.ts': { values: ['core', 'cloud-bridge/databases.ts'] },
+  'cloud-bridge/running-bridge.ts': { values: ['core'] },
+  'cloud-bridge/replica': {
+    values: [
+      'core',
+      'cloud-bridge/backup',
+      'cloud-bridge/databases.ts',
+      'cloud-bridge/http',
+      'cloud-bridge/identity',
+      'cloud-bridge/parts',
+      'cloud-bridge/queue',
+      'cloud-bridge/replica-marker.ts',
+    ],
+    types: ['cloud-bridge/config.ts', 'cloud-bridge/running-bridge.ts'],
+  },
+  // The parts of the composition root: nothing but bridge.ts imports them, and replica the few that a standby has too.
   'cloud-bridge/parts': { values: ['core', 'cloud-bridge'] },
   'cloud-bridge/variant.ts': { values: ['core'], types: ['cloud-bridge/serving'] },
   'cloud-bridge/bridge.ts': { values: ['core', 'cloud-bridge'] },
@@ -260,6 +275,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'cloud-bridge/identity',
       'cloud-bridge/backup',
       'cloud-bridge/databases.ts',
+      'cloud-bridge/replica',
     ],
   },
 

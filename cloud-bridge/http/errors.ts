@@ -22,6 +22,8 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   SIGNATURE_INVALID: 400,
   DISK_FULL: 507,
   STORAGE_FULL: 507,
+  DATABASE_UNAVAILABLE: 503,
+  NO_PRIMARY: 503,
 }
 
 /** @param form that of the operation */

@@ -69,6 +69,8 @@ export type Routes = (router: Router) => void
 
 export interface RouterOptions {
   readonly authorize: Authorizer['authorize']
+  /** As of `HttpOptions`. */
+  readonly stored?: (() => Promise<void>) | undefined
   readonly streams: EventStreams
   readonly proxies: Proxies
   /** Aborted when the server stops. */
@@ -76,7 +78,7 @@ export interface RouterOptions {
 }
 
 export function createRouter(app: FastifyInstance, options: RouterOptions): Router {
-  const { authorize, streams, proxies, stopping } = options
+  const { authorize, stored, streams, proxies, stopping } = options
   const callers = new WeakMap<FastifyRequest, Caller>()
   app.setValidatorCompiler<z.ZodType>(({ schema, httpPart }) => (data: unknown) => {
     if (httpPart === 'body' && data === null) return { error: new BrimError('REQUEST_INVALID', sendJson) }
@@ -130,7 +132,10 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
         handler: async (request, reply) => {
           const result = await handler(routeRequest(request, reply))
           if (result instanceof OwnResponse) return reply
-          if (!(result instanceof StreamResponse)) return reply.code(status).send(result)
+          if (!(result instanceof StreamResponse)) {
+            await stored?.()
+            return reply.code(status).send(result)
+          }
           reply.hijack()
           result.send(reply.raw)
         },

@@ -52,6 +52,8 @@ export interface HttpOptions {
   readonly origins?: readonly string[]
   /** Absent: every caller may do everything. */
   readonly authorizer?: Pick<Authorizer, 'authRequired' | 'authorize'>
+  /** Awaited before each JSON response: what the request has stored is safe then. Absent: it is safe already. */
+  readonly stored?: (() => Promise<void>) | undefined
   /** Absent: no limits. */
   readonly limits?: HttpLimits | undefined
   /** A client is an API key, or a network without a key. Absent: no limits. */
@@ -84,6 +86,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     names = [],
     origins = [],
     authorizer = openToAll,
+    stored,
     limits,
     eventStreams,
     clock,
@@ -116,7 +119,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     clock,
     logger,
   })
-  const router = createRouter(app, { authorize: authorizer.authorize, streams, proxies, stopping: stopping.signal })
+  const router = createRouter(app, { authorize: authorizer.authorize, stored, streams, proxies, stopping: stopping.signal })
   for (const addRoutes of routes) addRoutes(router)
   await app.ready()
 
@@ -160,7 +163,7 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   }
 }
 
-function createNodeServer(
+export function createNodeServer(
   handler: RequestListener,
   certificate: Certificate | undefined,
   limits: HttpLimits | undefined,

@@ -181,8 +181,9 @@ export async function connectControl(options: ControlOptions): Promise<BrokerLin
     async close() {
       current = 'disconnected'
       const isDelivered = client.connected && (await publishGoodbye(client, topic, stateMessage(current), clock))
-      // A broker that does not answer must not delay the end.
-      await client.endAsync(!isDelivered)
+      // A broker that does not answer must not delay the end, nor one that gives this connection up for another of the same client id.
+      const isEnded = isDelivered && (await withTimeout(goodbyeTimeoutMs, client.endAsync(), clock))
+      if (!isEnded) await client.endAsync(true)
       expectation?.rest()
     },
   }

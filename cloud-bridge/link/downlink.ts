@@ -5,13 +5,20 @@ import type { BrokerLink } from './control.ts'
  * outage, messages are dropped, and their senders repeat what matters.
  */
 export class Downlink {
+  readonly #after: (send: () => void) => void
   #link: BrokerLink | undefined
+
+  /** @param after holds messages to devices back until what was stored before is safe. Absent: it is */
+  constructor(after: (send: () => void) => void = (send) => send()) {
+    this.#after = after
+  }
 
   attach(link: BrokerLink): void {
     this.#link = link
   }
 
-  readonly publish: BrokerLink['publish'] = (device, leaf, message) => this.#link?.publish(device, leaf, message)
+  readonly publish: BrokerLink['publish'] = (device, leaf, message) =>
+    this.#after(() => this.#link?.publish(device, leaf, message))
 
   publishState(): void {
     this.#link?.publishState()

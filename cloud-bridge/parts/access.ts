@@ -16,7 +16,7 @@ export interface Access {
 /** Which devices may connect, and the certificate that all listeners show. @throws BrimError CONFIG_INVALID */
 export function openAccess({ config, clock, closers, logger }: Base, { identityStore }: Stores): Access {
   const { id, host, tls } = config
-  const authRequired = requiresAuth({ ...config, enrolled: identityStore.devices().length > 0 })
+  const authRequired = requiresAuth({ ...config, enrolled: config.database !== undefined || identityStore.devices().length > 0 })
   const certificate = tls && openCertificate(tls, clock, logger.child({ component: 'tls' }))
   if (certificate) closers.push(certificate.close)
   if (!isLoopback(host) && !certificate)

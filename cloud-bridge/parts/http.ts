@@ -12,7 +12,7 @@ import type { Network } from './network.ts'
  */
 export async function openHttp(
   { config, clock, closers, logger }: Base,
-  { listeners, proxies }: Network,
+  { listeners, proxies, stored }: Network,
   { certificate }: Access,
   authorizer: Authorizer,
   routes: readonly Routes[],
@@ -28,6 +28,7 @@ export async function openHttp(
     names: config.dataUrl === undefined ? [] : [new URL(config.dataUrl).hostname],
     origins: config.allowedOrigins ?? [],
     authorizer,
+    stored,
     limits: listeners.http,
     eventStreams: { total: config.limits.eventStreams, perClient: Math.ceil(config.limits.eventStreams / 4) },
     clock,

@@ -4,6 +4,7 @@ import { Downlink } from '../link/downlink.ts'
 import { type ListenerSettings, listenerSettings } from '../listener-settings.ts'
 import type { Base } from './base.ts'
 import { maxOpenFiles } from './max-open-files.ts'
+import type { PrimaryNode } from './primary-node.ts'
 
 /** Minimum interval between two publications of the retained state, and of a large fleet: each one goes to every device. */
 const announceEveryMs = 1_000
@@ -51,10 +52,13 @@ export interface Network {
   readonly proxies: Proxies
   readonly downlink: Downlink
   readonly announce: Announcer
+  /** Resolves once what was stored before is safe; undefined: it is at once. */
+  readonly stored: PrimaryNode['stored'] | undefined
 }
 
-export function openNetwork({ config, clock, closers, logger }: Base): Network {
-  const downlink = new Downlink()
+/** @param node of a bridge with --database: nothing is sent before it has made safe what was stored */
+export function openNetwork({ config, clock, closers, logger }: Base, node?: PrimaryNode): Network {
+  const downlink = new Downlink(node?.after)
   const announce = new Announcer(() => downlink.publishState(), clock)
   closers.push(() => announce.close())
   return {
@@ -62,5 +66,6 @@ export function openNetwork({ config, clock, closers, logger }: Base): Network {
     proxies: new Proxies(config.trustedProxies ?? []),
     downlink,
     announce,
+    stored: node?.stored,
   }
 }

@@ -21,6 +21,7 @@ import type { Rollouts } from '../rollout/rollouts.ts'
 import type { Access } from './access.ts'
 import type { Authorization } from './authorizer.ts'
 import type { Base } from './base.ts'
+import type { PrimaryNode } from './primary-node.ts'
 import type { OpenServing } from './serving.ts'
 import type { Stores } from './stores.ts'
 import type { FleetWork } from './work.ts'
@@ -69,6 +70,7 @@ export function fleetRoutes(
   rollouts: Rollouts,
   broker: ControlBroker,
   { modelIds, computing, load }: OpenServing,
+  node: PrimaryNode | undefined,
 ): readonly Routes[] {
   const bundles = openBundleStore({
     own: config.servedBundles,
@@ -95,8 +97,10 @@ export function fleetRoutes(
         ...load(),
         kvBudgetBytes: config.kvBudgetBytes,
         jobs: jobs.store.counts(),
+        database: node?.describe() ?? null,
         problems: bridgeProblemsOf({
           storageFailure: jobs.storage.failure,
+          databaseFailure: node?.describe().failure ?? undefined,
           damagedJobs: jobs.store.countDamaged(),
           computing: computing(),
         }),

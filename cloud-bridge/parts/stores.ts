@@ -8,6 +8,7 @@ import { bridgeDatabases, bridgeTables } from '../databases.ts'
 import { openAuditExport } from '../identity/audit-export.ts'
 import { recordStart } from '../identity/bridge-identity.ts'
 import { type IdentityStore, openIdentityStore } from '../identity/store.ts'
+import { requireNoReplica } from '../replica-marker.ts'
 import type { Base } from './base.ts'
 
 export interface Stores {
@@ -17,9 +18,12 @@ export interface Stores {
   readonly birth: number
 }
 
-/** The state folder, locked for this process, and its databases. @throws BrimError STORE_FAILED, STORE_DAMAGED, CONFIG_INVALID */
+/** The state folder, locked for this process (with --database by its node), and its databases. @throws BrimError STORE_FAILED, STORE_DAMAGED, CONFIG_INVALID */
 export function openStores({ config, clock, closers, logger }: Base): Stores {
-  closers.push(lockFolder(config.stateDir))
+  if (!config.database) {
+    closers.push(lockFolder(config.stateDir))
+    requireNoReplica(config.stateDir)
+  }
   requireRestored(config.stateDir)
   requireStores(config.stateDir, bridgeDatabases)
   const identityStore = openIdentityStore(config.stateDir, config.limits)

@@ -18,13 +18,18 @@ export interface JobClockOptions {
   readonly logger: Logger
 }
 
+/** Moves the deadlines of open jobs that were submitted since then. @returns number of jobs */
+export const moveDeadlines = (store: Store, gapMs: number, sinceMs = Number.MIN_SAFE_INTEGER): number =>
+  store
+    .prepare<{ gapMs: number; sinceMs: number }>(
+      `UPDATE jobs SET submitted_ms = submitted_ms + @gapMs, ends_by_ms = ends_by_ms + @gapMs, due_ms = due_ms + @gapMs,
+         not_before_ms = not_before_ms + @gapMs, run_by_ms = run_by_ms + @gapMs, lost_at_ms = lost_at_ms + @gapMs
+       WHERE due_ms IS NOT NULL AND submitted_ms >= @sinceMs`,
+    )
+    .run({ gapMs: Math.round(gapMs), sinceMs: Math.max(sinceMs, Number.MIN_SAFE_INTEGER) }).changes
+
 /** The time of day of the jobs' deadlines, stored with them. Once a jump of the clock is believed, they move with it. */
 export function openJobClock({ store, clocks, clock, logger }: JobClockOptions) {
-  const move = store.prepare<{ gapMs: number; sinceMs: number }>(
-    `UPDATE jobs SET submitted_ms = submitted_ms + @gapMs, ends_by_ms = ends_by_ms + @gapMs, due_ms = due_ms + @gapMs,
-       not_before_ms = not_before_ms + @gapMs, run_by_ms = run_by_ms + @gapMs, lost_at_ms = lost_at_ms + @gapMs
-     WHERE due_ms IS NOT NULL AND submitted_ms >= @sinceMs`,
-  )
   const steady = new SteadyWallClock({
     read: clocks,
     stored: readSteadyTime(store),
@@ -35,13 +40,15 @@ export function openJobClock({ store, clocks, clock, logger }: JobClockOptions) 
     },
     onBelieved({ gapMs, sinceMs }, time) {
       tryOrLog(logger, 'deadlines of jobs not moved', () => {
-        const roundedMs = Math.round(gapMs)
         const moved = store.transaction(() => {
           writeSteadyTime(store, time)
-          return move.run({ gapMs: roundedMs, sinceMs: Math.max(sinceMs, Number.MIN_SAFE_INTEGER) }).changes
+          return moveDeadlines(store, gapMs, sinceMs)
         })
         const jobs = moved.immediate()
-        logger.warn({ gapS: roundedMs / 1_000, jobs }, 'clock of this machine has changed: deadlines of jobs have moved with it')
+        logger.warn(
+          { gapS: Math.round(gapMs) / 1_000, jobs },
+          'clock of this machine has changed: deadlines of jobs have moved with it',
+        )
       })
     },
   })

@@ -39,6 +39,7 @@ export const menu: Menu = {
       () => import('./privacy/bench.ts'),
     ],
     attack: ['an honest device beside floods of requests, messages and connections', () => import('./attack/bench.ts')],
+    cluster: ['jobs of bridges that share a database, while each part of it is killed', () => import('./cluster/bench.ts')],
     chaos: ['jobs while agents, bridge and broker are killed and links are cut at random', () => import('./chaos/bench.ts')],
     pice: [
       'PICE and its baselines: a bridge as the cloud, devices that expand its sketches, under growing load',

@@ -64,6 +64,8 @@ export class JobClient {
         const body: unknown = await response.json()
         if (response.ok) return body
         if (response.status === 404) return undefined
+        // Between two primaries.
+        if (response.status === 503) throw new Error('the bridge is not available now')
         throw new BrimError('REQUEST_INVALID', `the bridge responds to ${path} with status ${response.status}`)
       } catch (cause) {
         if (cause instanceof BrimError) throw cause

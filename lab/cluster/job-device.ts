@@ -2,8 +2,8 @@ import { connectAsync, type MqttClient } from 'mqtt'
 import { nowIso } from '../../core/kit/base/clock.ts'
 import { disableNagle } from '../../core/kit/base/no-delay.ts'
 import { JobEvent, ToJobDevice } from '../../core/wire/protocol/jobs.ts'
-import type { DeviceState } from '../../core/wire/protocol/messages.ts'
-import { deviceTopic } from '../../core/wire/protocol/topics.ts'
+import { BridgeState, type DeviceState } from '../../core/wire/protocol/messages.ts'
+import { allBridgeStates, deviceTopic } from '../../core/wire/protocol/topics.ts'
 
 type Run = Extract<ToJobDevice, { type: 'run' }>
 
@@ -33,14 +33,22 @@ export async function connectJobDevice(
   disableNagle(client.stream)
   client.on('error', () => {})
   const topic = (leaf: 'state' | 'jobs' | 'events') => deviceTopic('default', id, leaf)
-  client.on('message', (_topic, payload) => {
+  const state: DeviceState = { v: 1, state: 'ready', birth: 1, at: nowIso(), jobs: ['slm.generate'] }
+  const publishState = () => client.publishAsync(topic('state'), JSON.stringify(state), { qos: 1, retain: true })
+  let birth = 0
+  // As agents do: a bridge that has started does not trust what the broker has retained.
+  function onBridgeState(bridge: BridgeState): void {
+    if (bridge.state === 'ready' && bridge.birth > birth) void publishState().catch(() => {})
+    birth = Math.max(birth, bridge.birth)
+  }
+  client.on('message', (on, payload) => {
+    if (on !== topic('jobs')) return onBridgeState(BridgeState.parse(JSON.parse(payload.toString())))
     const message = ToJobDevice.parse(JSON.parse(payload.toString()))
     if (message.type !== 'run') return
     onRun(message)
     for (const event of finishingEvents(message)) client.publish(topic('events'), JSON.stringify(event), { qos: 1 })
   })
-  await client.subscribeAsync(topic('jobs'), { qos: 1 })
-  const state: DeviceState = { v: 1, state: 'ready', birth: 1, at: nowIso(), jobs: ['slm.generate'] }
-  await client.publishAsync(topic('state'), JSON.stringify(state), { qos: 1, retain: true })
+  await client.subscribeAsync([topic('jobs'), allBridgeStates('default')], { qos: 1 })
+  await publishState()
   return client
 }

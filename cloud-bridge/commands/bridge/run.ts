@@ -93,7 +93,7 @@ export async function runBridge(given: OptionsOf<typeof options>, io: Io, varian
   })
   try {
     printReady(bridge, given.json, io)
-    await untilAborted(io.signal)
+    await Promise.race([untilAborted(io.signal), bridge.failed].filter((each) => each !== undefined))
     service.stopping()
     if (isTermination(io.signal)) await withTimeout(given.drainS * 1_000, bridge.drain(), systemClock)
   } finally {

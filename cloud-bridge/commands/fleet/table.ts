@@ -71,7 +71,7 @@ export function layOutFleet(status: FleetSummary, width = 80, isPart = false): T
 }
 
 function headOf(status: FleetSummary, isPart: boolean): string[][] {
-  const { bridge, version, uptimeS, sessions, kvBytes, kvBudgetBytes, jobs, devices } = status
+  const { bridge, version, uptimeS, sessions, kvBytes, kvBudgetBytes, jobs, database, devices } = status
   const none = isPart ? 'none has that label' : 'none has connected or enrolled yet'
   const states = new Map<string, number>()
   for (const state of devices.map(shortState)) states.set(state, (states.get(state) ?? 0) + 1)
@@ -88,12 +88,18 @@ function headOf(status: FleetSummary, isPart: boolean): string[][] {
       `${sessions} ${sessions === 1 ? 'session' : 'sessions'}`,
       `KV ${percent((100 * kvBytes) / kvBudgetBytes)} % of ${compact(kvBudgetBytes)}B`,
       `jobs: ${jobs.queued} queued, ${jobs.underWay} under way, ${jobs.dead} dead`,
+      database ? placesOf(database) : '',
     ],
     [
       `${devices.length} ${devices.length === 1 ? 'device' : 'devices'}: ${counts.join(', ') || none}${devices.length === 0 ? '' : `; ${usable} usable`}`,
       on.length === 0 ? '' : `on ${on.join(', ')}`,
     ],
   ]
+}
+
+function placesOf({ primary, nodes }: NonNullable<FleetSummary['database']>): string {
+  const standbys = nodes.filter((node) => node !== primary)
+  return `primary ${primary}, ${standbys.length === 0 ? 'no standby' : `standby ${standbys.join(', ')}`}`
 }
 
 /** Joins parts into as few lines as possible. */

@@ -118,6 +118,8 @@ export const errorCodes = {
   STORE_FAILED: 1,
   STORE_DAMAGED: 1,
   STORAGE_FULL: 1,
+  DATABASE_UNAVAILABLE: 1,
+  NO_PRIMARY: 1,
   STATE_IN_USE: 1,
   BACKUP_INVALID: 1,
   // jobs

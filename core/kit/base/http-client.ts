@@ -1,7 +1,8 @@
 import { once } from 'node:events'
-import { type IncomingMessage, request as requestPlain } from 'node:http'
+import { type IncomingMessage, type OutgoingHttpHeaders, request as requestPlain } from 'node:http'
 import { request as requestTls } from 'node:https'
 import type { LookupFunction } from 'node:net'
+import { Readable } from 'node:stream'
 import type { KeptConnections } from './kept-connections.ts'
 import { connectPinned, type Dial } from './pinned-socket.ts'
 
@@ -13,10 +14,10 @@ export interface BridgeAddress {
 }
 
 export interface HttpRequest {
-  readonly method?: 'GET' | 'POST' | 'DELETE'
-  readonly headers?: Readonly<Record<string, string>>
-  /** Of a POST: JSON, or other bytes. */
-  readonly body?: string | Uint8Array
+  readonly method?: string
+  readonly headers?: Readonly<OutgoingHttpHeaders>
+  /** JSON, other bytes, or a stream, whose length and type are in the headers. */
+  readonly body?: string | Uint8Array | Readable
   readonly signal: AbortSignal
   /** Absent: no key is pinned. */
   readonly dial?: Dial | undefined
@@ -45,7 +46,7 @@ export async function sendRequest(url: URL, options: HttpRequest): Promise<Incom
   const dialed = isTls && !connections ? await dial?.(url.href, signal) : undefined
   const request = (isTls ? requestTls : requestPlain)(url, {
     method,
-    headers: { ...(method === 'POST' ? lengthAndTypeOf(body) : {}), ...headers },
+    headers: { ...(method === 'POST' && !(body instanceof Readable) ? lengthAndTypeOf(body) : {}), ...headers },
     signal,
     ...(lookup ? { lookup } : {}),
     ...(dialed ? { createConnection: () => dialed } : { agent: connections?.agentFor(isTls, dial) ?? false }),
@@ -64,14 +65,15 @@ export async function sendRequest(url: URL, options: HttpRequest): Promise<Incom
     })
   // Errors after the response are those of its body.
   request.on('error', () => {})
-  request.end(body)
+  if (body instanceof Readable) body.pipe(request)
+  else request.end(body)
   try {
     ;[response] = (await once(request, 'response')) as [IncomingMessage]
     return response
   } catch (cause) {
     signal.throwIfAborted()
     // An idle connection that its server closes just then: the request is sent once more, on a connection of its own.
-    if (request.reusedSocket && closedCodes.has((cause as { code?: unknown }).code))
+    if (request.reusedSocket && !(body instanceof Readable) && closedCodes.has((cause as { code?: unknown }).code))
       return sendRequest(url, { ...options, connections: undefined })
     throw cause
   }

@@ -57,6 +57,8 @@ function connect(path: string, migrations: Migrations, synchronous: Synchronous,
     store.pragma('journal_mode = WAL')
     store.pragma(`synchronous = ${synchronous}`)
     store.pragma('foreign_keys = ON')
+    // Without it, a row that another one replaces is deleted unseen by triggers.
+    store.pragma('recursive_triggers = ON')
     const level = store.pragma('synchronous', { simple: true })
     if (level !== synchronousLevels[synchronous]) throw new Error(`synchronous is ${level}, not ${synchronous}`)
     requireSchema(store, path, migrations)

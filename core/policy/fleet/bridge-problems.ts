@@ -4,6 +4,8 @@ import type { BridgeProblem } from '../../wire/protocol/http/devices.ts'
 export interface BridgeHealth {
   /** Why its disk stores nothing; undefined: it does. */
   readonly storageFailure: string | undefined
+  /** Why the database that it shares stores nothing; undefined: it does, or there is none. */
+  readonly databaseFailure?: string | undefined
   /** Jobs that were set aside. */
   readonly damagedJobs: number
   /** Of its models. */
@@ -14,13 +16,19 @@ export interface BridgeHealth {
 export const gpuFix = 'brim doctor; another driver or ONNX Runtime is tried at the next start, and --provider cpu leaves it so'
 
 /** The most severe first. */
-export function bridgeProblemsOf({ storageFailure, damagedJobs, computing }: BridgeHealth): BridgeProblem[] {
+export function bridgeProblemsOf({ storageFailure, databaseFailure, damagedJobs, computing }: BridgeHealth): BridgeProblem[] {
   const problems: BridgeProblem[] = []
   if (storageFailure !== undefined)
     problems.push({
       kind: 'storage-full',
       detail: `the bridge stores nothing: ${storageFailure}`,
       fix: 'free space on the disk of its state folder; it goes on by itself',
+    })
+  if (databaseFailure !== undefined)
+    problems.push({
+      kind: 'database',
+      detail: `the bridge confirms nothing: ${databaseFailure}`,
+      fix: 'start PostgreSQL, or free space on its disk; the bridge goes on by itself',
     })
   if (damagedJobs > 0)
     problems.push({

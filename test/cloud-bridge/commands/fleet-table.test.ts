@@ -34,6 +34,7 @@ const fleet = (devices: Device[], more: object = {}): FleetSummary => ({
   problems: [],
   modelIds: ['a'.repeat(64)],
   computing: [],
+  database: null,
   devices: devices.map((one) => fleetRowOf(one, facts)),
   ...more,
 })

@@ -113,11 +113,18 @@ export type FleetEvent = z.infer<typeof FleetEvent>
 
 /** What needs attention at the bridge itself. */
 export const BridgeProblem = z.object({
-  kind: openEnum(['storage-full', 'damaged-jobs', 'gpu']),
+  kind: openEnum(['storage-full', 'database', 'damaged-jobs', 'gpu']),
   detail: z.string(),
   fix: z.string().describe('A command or an instruction.'),
 })
 export type BridgeProblem = z.infer<typeof BridgeProblem>
+
+export const SharedDatabase = z.object({
+  primary: z.string().describe('The process that serves the fleet.'),
+  nodes: z.array(z.string()).describe('All processes that share the database, the primary included.'),
+  failure: z.string().nullable().describe('Why the database does not store; null: it does.'),
+})
+export type SharedDatabase = z.infer<typeof SharedDatabase>
 
 export const FleetStatus = z.object({
   bridge: z.string(),
@@ -131,6 +138,7 @@ export const FleetStatus = z.object({
   kvBudgetBytes: count,
   jobs: z.object({ queued: count, underWay: count, dead: count }),
   problems: z.array(BridgeProblem).default([]).describe('Of the bridge itself, the most severe first.'),
+  database: SharedDatabase.nullable().default(null).describe('Of bridges with --database; null: this one is alone.'),
   devices: z.array(Device).describe('All devices that have ever connected.'),
 })
 export type FleetStatus = z.infer<typeof FleetStatus>

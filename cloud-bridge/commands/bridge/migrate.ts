@@ -1,0 +1,47 @@
+import { z } from 'zod'
+import { BrimError } from '../../../core/kit/base/errors.ts'
+import { defineCommand } from '../../../core/kit/cli/command.ts'
+import { processFields } from '../../../core/wire/protocol/process-fields.ts'
+import { localBridgeDir } from '../state-dir.ts'
+
+const url = z.url({ protocol: /^postgres(ql)?$/, error: 'must be a URL like postgres://brim@db.example.org/brim' }).optional()
+
+export const command = defineCommand({
+  examples: [
+    [
+      'brim bridge migrate --to postgres://brim@db.example.org/brim',
+      'after the bridge has been stopped; then start it with --database',
+    ],
+    [
+      'brim bridge migrate --from postgres://brim@db.example.org/brim --state-dir NEW',
+      'after all of its bridges have been stopped',
+    ],
+  ],
+  notes: 'Every row is compared on both sides. Telemetry and answers under way are not copied: docs/several-bridges.md.',
+  options: {
+    to: url.meta({ description: 'URL of the PostgreSQL database that the bridges will share', fallback: 'none' }),
+    from: url.meta({ description: 'URL of the PostgreSQL database whose fleet a bridge will serve alone', fallback: 'none' }),
+    stateDir: z
+      .string()
+      .optional()
+      .meta({ description: 'folder of the bridge', fallback: '~/.local/state/brim/bridge, else that of the installed service' }),
+    fleet: processFields.fleet.describe('with --from: name of the fleet'),
+  },
+  async run({ to, from, stateDir, fleet, json }, io) {
+    const target = to ?? from
+    if (target === undefined || (to !== undefined && from !== undefined))
+      throw new BrimError('USAGE', 'one of --to and --from names the database', { hint: '--to postgres://…' })
+    const { moveFromPostgres, moveToPostgres } = await import('../../replica/migrate.ts')
+    const options = { stateDir: localBridgeDir(stateDir, io), url: target, signal: io.signal, progress: io.err }
+    const moved = to === undefined ? await moveFromPostgres({ ...options, fleet }) : await moveToPostgres(options)
+    if (json) return io.out(JSON.stringify({ ...moved, stateDir: options.stateDir }))
+    io.out(
+      `bridge ${moved.bridge} of fleet ${moved.fleet}: ${moved.rows} rows copied, the same on both sides (${moved.digest.slice(0, 12)}…)`,
+    )
+    io.out(
+      to === undefined
+        ? `start it without --database, with --state-dir ${options.stateDir}`
+        : 'start it with --database and the same --id and --fleet, here and on other machines',
+    )
+  },
+})

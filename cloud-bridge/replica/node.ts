@@ -1,0 +1,158 @@
+import type { Clock } from '../../core/kit/base/clock.ts'
+import { createClosers } from '../../core/kit/base/closers.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
+import { createLogger } from '../../core/kit/base/logger.ts'
+import { lockFolder } from '../../core/kit/store/lock-folder.ts'
+import type { BridgeConfig } from '../config.ts'
+import { openCertificate } from '../http/certificate.ts'
+import { requiresAuth } from '../identity/exposure.ts'
+import { requireReplica } from '../replica-marker.ts'
+import type { Bridge } from '../running-bridge.ts'
+import { FleetDatabase } from './fleet-database.ts'
+import { isUnavailable, type NodeContext } from './node-context.ts'
+import { ownVersions } from './replica-files.ts'
+import { type OpenPrimary, ServedPrimary } from './served-primary.ts'
+import { Standby } from './standby.ts'
+
+/**
+ * Starts one of several processes that are one bridge together. The one with the lease is the primary, which does everything. The
+ * others are standbys: they keep a copy of what it stores, forward requests to it, and take over when its lease ends.
+ * @returns once it is one or the other
+ * @throws BrimError DATABASE_UNAVAILABLE, STORE_FAILED, CONFIG_INVALID, LISTEN_*
+ */
+export async function startNode(config: BridgeConfig, clock: Clock, openPrimary: OpenPrimary): Promise<Bridge> {
+  const closers = createClosers()
+  const stopping = new AbortController()
+  try {
+    const { id, fleet, stateDir, broker, database: settings, tls } = config
+    if (broker === undefined)
+      throw new BrimError('CONFIG_INVALID', 'bridges with --database share a broker, which none of them can be', {
+        hint: 'give --broker: docs/brokers.md',
+      })
+    requireReplica(stateDir)
+    closers.push(lockFolder(stateDir))
+    const logger = createLogger(config.logLevel, { bridge: id }, config.log)
+    const certificate = tls && openCertificate(tls, clock, logger.child({ component: 'tls' }))
+    if (certificate) closers.push(certificate.close)
+    const database = new FleetDatabase(settings!.url, fleet)
+    closers.push(() => database.close())
+    await database.open()
+    await database.create(id, ownVersions)
+    const record = await database.read()
+    if (record!.bridge !== id)
+      throw new BrimError('CONFIG_INVALID', `the fleet "${fleet}" in the database has bridge "${record!.bridge}", not "${id}"`, {
+        hint: `give --id ${record!.bridge}, or another --fleet or database`,
+      })
+    if (Object.keys(record!.versions).length === 0)
+      throw new BrimError('CONFIG_INVALID', `the migration of the fleet "${fleet}" to the database was not finished`, {
+        hint: 'run "brim bridge migrate --to" again',
+      })
+    const context = { config, clock, logger, database, certificate, stopping: stopping.signal }
+    const node = new Node(context, openPrimary)
+    closers.push(() => node.ended)
+    closers.push(() => stopping.abort(new BrimError('CANCELED', 'the bridge is shutting down')))
+    await node.ready
+    return node.asBridge(closers.closeAll)
+  } catch (error) {
+    await closers.closeAll()
+    throw error
+  }
+}
+
+const retryMs = 1_000
+
+/** A standby, then perhaps the primary, then perhaps a standby again. */
+class Node {
+  readonly #context: NodeContext
+  readonly #openPrimary: OpenPrimary
+  #standby: Standby | undefined
+  #primary: ServedPrimary | undefined
+  /** The first role is taken. */
+  readonly ready: Promise<void>
+  readonly ended: Promise<void>
+
+  constructor(context: NodeContext, openPrimary: OpenPrimary) {
+    this.#context = context
+    this.#openPrimary = openPrimary
+    let isReady = () => {}
+    const ready = new Promise<void>((resolve) => {
+      isReady = resolve
+    })
+    this.ended = this.#run(() => isReady())
+    this.ready = Promise.race([ready, this.ended])
+    // Awaited by `ready`, by `failed` and at the end.
+    this.ended.catch(() => {})
+  }
+
+  async #run(isReady: () => void): Promise<void> {
+    let context = this.#context
+    const { stopping, clock, logger } = context
+    for (let isFirst = true; !stopping.aborted; isFirst = false) {
+      try {
+        const standby = await Standby.open(context)
+        // Port 0 is chosen once.
+        context = { ...context, config: { ...context.config, httpPort: standby.port } }
+        this.#standby = standby
+        if (standby.primary) isReady()
+        const taken = await standby.untilLease()
+        this.#standby = undefined
+        if (!taken) return
+        logger.info({ lease: taken.lease.number }, 'this bridge is the primary')
+        this.#primary = await ServedPrimary.open(context, taken, this.#openPrimary)
+        isReady()
+        await this.#primary.untilLost()
+        if (!stopping.aborted) logger.warn('another bridge has become the primary: this one is a standby')
+      } catch (err) {
+        if (isFirst || !isUnavailable(err)) throw err
+        logger.error({ err }, 'this bridge takes no role until the database is back')
+        await clock.sleep(retryMs, stopping).catch(() => {})
+      } finally {
+        this.#standby = undefined
+        this.#primary = undefined
+      }
+    }
+  }
+
+  get #current(): Bridge | undefined {
+    return this.#primary?.bridge
+  }
+
+  asBridge(close: () => Promise<void>): Bridge {
+    const node = this
+    const urls = () =>
+      node.#current ?? { mqttUrl: node.#context.config.broker!.url, httpUrl: node.#standby?.self.url ?? '', dataUrl: '' }
+    return {
+      get mqttUrl() {
+        return urls().mqttUrl
+      },
+      get httpUrl() {
+        return urls().httpUrl
+      },
+      get dataUrl() {
+        return urls().dataUrl
+      },
+      get modelIds() {
+        return node.#current?.modelIds ?? []
+      },
+      get computing() {
+        return node.#current?.computing ?? []
+      },
+      get pin() {
+        return node.#current?.pin ?? node.#standby?.self.pin ?? undefined
+      },
+      get auth() {
+        return node.#current?.auth ?? requiresAuth({ ...node.#context.config, enrolled: true })
+      },
+      logger: node.#context.logger,
+      get stalled() {
+        return node.#current?.stalled ?? []
+      },
+      get status() {
+        return node.#current?.status ?? `standby, primary ${node.#standby?.primary?.node ?? 'unknown'}`
+      },
+      failed: node.ended,
+      drain: async () => node.#current?.drain(),
+      close,
+    }
+  }
+}

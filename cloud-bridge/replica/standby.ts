@@ -1,0 +1,120 @@
+import { type Closers, createClosers } from '../../core/kit/base/closers.ts'
+import { openBase } from '../parts/base.ts'
+import { openNetwork } from '../parts/network.ts'
+import { type FleetRecord, firstPlace, type Lease, type Place, type Primary } from './fleet-database.ts'
+import { type Forwarder, startForwarder } from './forwarder.ts'
+import { isUnavailable, leaseMs, type NodeContext, selfOf } from './node-context.ts'
+import { ReplicaFiles } from './replica-files.ts'
+
+/** Interval at which a standby looks for new rows and for the end of the lease. */
+const pollMs = 500
+
+/** What the next primary begins with. */
+export interface Taken {
+  /** The node that has taken it. */
+  readonly self: Primary
+  readonly lease: Lease
+  /** With all that the primary before has stored. */
+  readonly files: ReplicaFiles
+  readonly versions: FleetRecord['versions']
+}
+
+/** A node without the lease: it forwards requests to the primary, and keeps a copy of what that stores. */
+export class Standby {
+  readonly self: Primary
+  readonly port: number
+  readonly #context: NodeContext
+  readonly #closers: Closers
+  readonly #files: ReplicaFiles
+  readonly #forwarder: Forwarder
+  #record: FleetRecord
+  #place: Place = firstPlace
+
+  private constructor(context: NodeContext, closers: Closers, files: ReplicaFiles, record: FleetRecord, forwarder: Forwarder) {
+    this.#context = context
+    this.#closers = closers
+    this.#files = files
+    this.#record = record
+    this.#forwarder = forwarder
+    this.self = selfOf(context, forwarder.url)
+    this.port = forwarder.port
+  }
+
+  /** @throws BrimError DATABASE_UNAVAILABLE, STORE_FAILED, LISTEN_* */
+  static async open(context: NodeContext): Promise<Standby> {
+    const { config, clock, database, certificate } = context
+    const closers = createClosers()
+    try {
+      const base = openBase(config, clock, closers)
+      const files = new ReplicaFiles(config.stateDir)
+      closers.push(() => files.close())
+      const record = (await database.read())!
+      files.create(record.versions)
+      let standby: Standby | undefined
+      const forwarder = await startForwarder(base, openNetwork(base), certificate, () => standby?.primary)
+      closers.push(forwarder.close)
+      standby = new Standby(context, closers, files, record, forwarder)
+      await standby.#copy()
+      return standby
+    } catch (error) {
+      await closers.closeAll()
+      throw error
+    }
+  }
+
+  /** The node that holds the lease; undefined: none does, or this one, before it ended and was started again. */
+  get primary(): Primary | undefined {
+    const { primary } = this.#record
+    return primary?.url === this.self.url ? undefined : primary
+  }
+
+  /** @returns undefined: the node stops. It has let go of its port and its files by then */
+  async untilLease(): Promise<Taken | undefined> {
+    const { stopping, clock, logger } = this.#context
+    let isFailing = false
+    for (;;) {
+      try {
+        const lease = await this.#look()
+        if (lease) return await this.#hand(lease)
+        isFailing = false
+      } catch (err) {
+        // It is damaged, or of another release, else: the database comes back.
+        if (!isUnavailable(err)) {
+          await this.#closers.closeAll()
+          throw err
+        }
+        if (!isFailing) logger.error({ err }, 'the database of the fleet cannot be read')
+        isFailing = true
+      }
+      await clock.sleep(pollMs, stopping).catch(() => {})
+      if (stopping.aborted) return void (await this.#closers.closeAll())
+    }
+  }
+
+  async #look(): Promise<Lease | undefined> {
+    const { database } = this.#context
+    await database.announce(this.self)
+    const before = this.#record.lease
+    this.#record = (await database.read())!
+    if (this.#record.lease !== before) this.#forwarder.onPrimaryChange()
+    await this.#copy()
+    if (this.#record.primary) return undefined
+    return database.takeLease(this.self, this.#record.lease, leaseMs)
+  }
+
+  async #hand(lease: Lease): Promise<Taken> {
+    // The primary before can write no more.
+    await this.#copy()
+    const { versions } = (await this.#context.database.read())!
+    await this.#closers.closeAll()
+    return { self: this.self, lease, files: this.#files, versions }
+  }
+
+  async #copy(): Promise<void> {
+    for (let page = await this.#context.database.rowsAfter(this.#place); page; ) {
+      this.#files.apply(page.rows)
+      this.#place = page.after
+      page = await this.#context.database.rowsAfter(this.#place)
+    }
+  }
+}
