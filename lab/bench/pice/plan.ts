@@ -1,7 +1,7 @@
 import type { StepPace } from '../../cluster/cluster.ts'
 import { picked } from '../../frame/columns.ts'
 import { onlyNamed, seedsFrom } from '../../frame/options.ts'
-import { type MethodName, methodNames } from './methods.ts'
+import type { MethodName } from './methods.ts'
 
 /** Of the emulated cloud and of each emulated device. */
 export interface Paces {
@@ -66,7 +66,7 @@ export const fullPlan: Plan = {
   answerTokens: 400,
   warmAnswers: 16,
   prompts: 30,
-  requests: 64,
+  requests: 144,
   loads: {
     'cloud-only': allLoads,
     'edge-only': [halfLoad, overload, paperLoad],
@@ -87,11 +87,14 @@ export const fullPlan: Plan = {
 export const quickPlan: Plan = {
   ...fullPlan,
   prompts: 16,
-  // Three times what the cloud computes at once: fewer are answered before anything waits.
-  requests: 48,
-  loads: Object.fromEntries(
-    methodNames.map((name) => [name, name === 'cloud-only' || name === 'PICE' ? [halfLoad, paperLoad] : [paperLoad]]),
-  ),
+  // Of half as many, a third were the last ones, beside which cloud and devices are idle.
+  requests: 96,
+  loads: {
+    'cloud-only': [halfLoad, paperLoad],
+    'routing by difficulty': [paperLoad],
+    'PICE static': [paperLoad],
+    PICE: [halfLoad, paperLoad],
+  },
   waitingPerDevice: [],
   bytesPerS: [],
   silentRequests: 3,
