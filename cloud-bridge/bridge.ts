@@ -62,6 +62,8 @@ async function openBridge(base: Base, variant: BridgeVariant, node?: PrimaryNode
   const { id, fleet, host } = config
   const network = openNetwork(base, node)
   const stores = openStores(base)
+  // The number of this start, with which it publishes its state.
+  await node?.stored()
   const work = openFleetWork(base, stores, network, variant)
   const rollouts = openRollouts(base, stores, work)
   const access = openAccess(base, stores)
@@ -114,6 +116,7 @@ async function openBridge(base: Base, variant: BridgeVariant, node?: PrimaryNode
     accepts,
     ...work.devices.handlers,
     onJobEvent: work.jobs.queue.onJobEvent,
+    onNewerBirth: node?.onNewerPrimary,
     progress: base.progress,
     clock: base.clock,
     logger: logger.child({ component: 'control' }),
@@ -137,6 +140,7 @@ async function openBridge(base: Base, variant: BridgeVariant, node?: PrimaryNode
       return grants.authRequired
     },
     logger: logger,
+    wallMs: work.jobs.wallMs,
     get stalled() {
       return base.progress.stalled
     },

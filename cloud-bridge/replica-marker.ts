@@ -29,3 +29,15 @@ export function markReplica(stateDir: string, isReplica = true): void {
   if (isReplica) writePrivate(path, '')
   else rmSync(path, { force: true })
 }
+
+/**
+ * A command on this machine may change the databases of a folder: not where they are copies, unless the primary runs there.
+ * @param address of the bridge of this folder; a standby has none
+ * @throws BrimError NO_PRIMARY
+ */
+export function requirePrimary(stateDir: string, address: object | undefined): void {
+  if (!existsSync(join(stateDir, marker)) || address !== undefined) return
+  throw new BrimError('NO_PRIMARY', `the databases in ${stateDir} are copies, and the primary runs elsewhere`, {
+    hint: 'run the command on the machine of the primary ("brim fleet status" names it), or with --bridge-url and --key-file',
+  })
+}

@@ -16,6 +16,8 @@ export interface Bridge {
   readonly logger: Logger
   /** Names of loops that make no progress, although some is due. */
   readonly stalled: readonly string[]
+  /** The time of day that deadlines of jobs are compared with, UTC ms. */
+  wallMs(): number
   /** One line: what the bridge does. */
   readonly status: string
   /**

@@ -15,6 +15,7 @@ import { localKeyName } from '../identity/local-access.ts'
 import { openIdentityStore } from '../identity/store.ts'
 import { renameNewJobs } from '../queue/job-names.ts'
 import { forgetSteadyTime } from '../queue/steady-time.ts'
+import { requireNoReplica } from '../replica-marker.ts'
 import { diskError } from './backup.ts'
 import { type Backup, configFile, readBackup } from './backup-file.ts'
 
@@ -76,6 +77,7 @@ function putBack({ stateDir, replaceIdentity, actor, backup, sources }: PutBack)
   const unlock = lockFolder(stateDir)
   const staging = join(stateDir, unfinished)
   try {
+    requireNoReplica(stateDir)
     if (!replaceIdentity) requireSameBridge(stateDir, backup)
     rmSync(`${staging}.new`, { recursive: true, force: true })
     mkdirSync(`${staging}.new`, { mode: 0o700 })

@@ -38,11 +38,13 @@ export async function administer<T>(
   const { openIdentityStore } = await import('../identity/store.ts')
   const { bridgeDatabases } = await import('../databases.ts')
   const { requireStores } = await import('../../core/kit/store/require-stores.ts')
+  const { requirePrimary } = await import('../replica-marker.ts')
   const { readAddress } = await import('../identity/local-access.ts')
   const { asOwner } = await import('../../core/kit/store/as-owner.ts')
   const folder = localBridgeDir(stateDir, io)
   return asOwner(folder, async () => {
     requireStores(folder, bridgeDatabases)
+    requirePrimary(folder, readAddress(folder))
     const store = openIdentityStore(folder)
     try {
       // A user who can write the bridge's database is an admin.

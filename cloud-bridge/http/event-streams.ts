@@ -43,10 +43,13 @@ export class EventStreams {
   #count = 0
   readonly #clock: Clock
   readonly #limits: EventStreamLimits
+  readonly #after: (send: () => void) => void
   readonly #sendBuffer = openSendBuffer()
 
-  constructor(clock: Clock, limits: EventStreamLimits = unlimited) {
+  /** @param after calls what it is given once all that is stored now is safe */
+  constructor(clock: Clock, limits: EventStreamLimits = unlimited, after: (send: () => void) => void = (send) => send()) {
     this.#clock = clock
+    this.#after = after
     this.#limits = limits
   }
 
@@ -76,9 +79,26 @@ export class EventStreams {
     this.#open.add(response)
     const { socket } = response
     if (socket) this.#sendBuffer.limit(socket, sendBufferBytes)
+    let isComplete = false
+    const pushDue = () => {
+      while (!isComplete && !response.writableNeedDrain && !response.writableEnded) {
+        const { events, after } = source.next()
+        isComplete = after === 'end'
+        let isSent = false
+        if (events.length > 0 || isComplete)
+          this.#after(() => {
+            for (const event of events) response.write(textOf(event))
+            if (isComplete) response.end()
+            isSent = true
+          })
+        if (after === 'wait') return
+        // Its next batch is read once this one is taken.
+        if (!isSent) return this.#after(push)
+      }
+    }
     const push = () => {
       try {
-        pushDue(response, source)
+        pushDue()
       } catch {
         // A request that follows receives the error; this stream has no way to tell it.
         response.destroy()
@@ -119,11 +139,5 @@ const tooMany = (which: string) =>
     retryAfterMs,
   })
 
-function pushDue(response: ServerResponse, source: EventSource): void {
-  while (!response.writableEnded && !response.writableNeedDrain) {
-    const { events, after } = source.next()
-    for (const { id, data } of events) response.write(`${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`)
-    if (after === 'wait') return
-    if (after === 'end') response.end()
-  }
-}
+const textOf = ({ id, data }: EventBatch['events'][number]) =>
+  `${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`

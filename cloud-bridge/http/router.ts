@@ -130,12 +130,17 @@ export function createRouter(app: FastifyInstance, options: RouterOptions): Rout
         schema: { ...(query && { querystring: query }), ...(body && { body }) },
         onRequest: async (request, reply) => begin(request, reply, operation),
         handler: async (request, reply) => {
-          const result = await handler(routeRequest(request, reply))
+          const result = await Promise.resolve(handler(routeRequest(request, reply))).catch(async (error: unknown) => {
+            // A refusal may be stored, too.
+            await stored?.()
+            throw error
+          })
           if (result instanceof OwnResponse) return reply
           if (!(result instanceof StreamResponse)) {
             await stored?.()
             return reply.code(status).send(result)
           }
+          await stored?.()
           reply.hijack()
           result.send(reply.raw)
         },

@@ -52,8 +52,10 @@ export interface HttpOptions {
   readonly origins?: readonly string[]
   /** Absent: every caller may do everything. */
   readonly authorizer?: Pick<Authorizer, 'authRequired' | 'authorize'>
-  /** Awaited before each JSON response: what the request has stored is safe then. Absent: it is safe already. */
+  /** Awaited before each response: what the request has stored is safe then. Absent: it is safe already. */
   readonly stored?: (() => Promise<void>) | undefined
+  /** The same for what is sent later. */
+  readonly after?: ((send: () => void) => void) | undefined
   /** Absent: no limits. */
   readonly limits?: HttpLimits | undefined
   /** A client is an API key, or a network without a key. Absent: no limits. */
@@ -87,12 +89,13 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     origins = [],
     authorizer = openToAll,
     stored,
+    after,
     limits,
     eventStreams,
     clock,
     logger,
   } = options
-  const streams = new EventStreams(clock, eventStreams)
+  const streams = new EventStreams(clock, eventStreams, after)
   const stopping = new AbortController()
 
   /** @returns why the request is refused: a web page may have sent it */

@@ -42,6 +42,8 @@ export interface ControlOptions {
   readonly onJobEvent: (device: string, payload: Uint8Array) => void
   readonly onDeviceReply: (device: string, payload: Uint8Array) => void
   readonly onDeviceLog: (device: string, payload: Uint8Array) => void
+  /** A later start of a bridge of this id has published its state. */
+  readonly onNewerBirth?: (() => void) | undefined
   /** Time limit of the first connection; default 10 s. */
   readonly connectTimeoutMs?: number
   /** Notices that this link stands still, where the broker runs in this process. */
@@ -111,7 +113,10 @@ export async function connectControl(options: ControlOptions): Promise<BrokerLin
     const published = read.message
     // A late will, or the state of an earlier start, replaced our retained state.
     if (published.birth < birth || published.state === 'lost') publishState()
-    else if (published.birth > birth) logger.error({ birth, newer: published.birth }, 'another bridge uses the id of this one')
+    else if (published.birth > birth) {
+      logger.error({ birth, newer: published.birth }, 'another bridge uses the id of this one')
+      options.onNewerBirth?.()
+    }
   }
   const handlers: Partial<Record<DeviceTopic, (device: string, payload: Uint8Array, isRetained: boolean) => void>> = {
     state: options.onDeviceState,

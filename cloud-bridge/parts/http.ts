@@ -12,7 +12,7 @@ import type { Network } from './network.ts'
  */
 export async function openHttp(
   { config, clock, closers, logger }: Base,
-  { listeners, proxies, stored }: Network,
+  { listeners, proxies, node }: Network,
   { certificate }: Access,
   authorizer: Authorizer,
   routes: readonly Routes[],
@@ -28,7 +28,8 @@ export async function openHttp(
     names: config.dataUrl === undefined ? [] : [new URL(config.dataUrl).hostname],
     origins: config.allowedOrigins ?? [],
     authorizer,
-    stored,
+    stored: node?.stored,
+    after: node?.after,
     limits: listeners.http,
     eventStreams: { total: config.limits.eventStreams, perClient: Math.ceil(config.limits.eventStreams / 4) },
     clock,

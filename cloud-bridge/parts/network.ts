@@ -52,8 +52,8 @@ export interface Network {
   readonly proxies: Proxies
   readonly downlink: Downlink
   readonly announce: Announcer
-  /** Resolves once what was stored before is safe; undefined: it is at once. */
-  readonly stored: PrimaryNode['stored'] | undefined
+  /** Of a bridge with --database: what waits for it. */
+  readonly node: Pick<PrimaryNode, 'after' | 'stored'> | undefined
 }
 
 /** @param node of a bridge with --database: nothing is sent before it has made safe what was stored */
@@ -66,6 +66,6 @@ export function openNetwork({ config, clock, closers, logger }: Base, node?: Pri
     proxies: new Proxies(config.trustedProxies ?? []),
     downlink,
     announce,
-    stored: node?.stored,
+    node,
   }
 }

@@ -6,6 +6,8 @@ export interface PrimaryNode {
   after(send: () => void): void
   /** Resolves then. @throws BrimError DATABASE_UNAVAILABLE where that takes too long: whether it will be stored is not known */
   stored(): Promise<void>
+  /** A later start of this bridge has published its state. */
+  onNewerPrimary(): void
   /** For operators. */
   describe(): SharedDatabase
 }

@@ -70,7 +70,7 @@ export async function startForwarder(
     // A path like //host would be another server.
     if (target.origin !== new URL(to.url).origin) throw new Error('not a path of this server')
     const clients = [headers['x-forwarded-for'], socket.remoteAddress].flat().filter((each) => each !== undefined)
-    return { target, headers: { ...headers, host: target.host, 'x-forwarded-for': clients.join(', '), [forwardedHeader]: '1' } }
+    return { target, headers: { ...headers, 'x-forwarded-for': clients.join(', '), [forwardedHeader]: '1' } }
   }
 
   async function forward(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -84,15 +84,28 @@ export async function startForwarder(
       const to = primary()
       const { target, headers } = targetOf(incoming, to)
       const { method } = incoming
-      const options = { ...(method && { method }), headers, body: incoming, signal: stopping.signal, connections }
-      const answer = await sendRequest(target, { ...options, dial: dialOf(to!) })
+      // Without a body the request may be sent again, where an idle connection has just been closed.
+      const hasBody = headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
+      const answer = await sendRequest(target, {
+        ...(method && { method }),
+        ...(hasBody && { body: incoming }),
+        headers,
+        signal: stopping.signal,
+        connections,
+        dial: dialOf(to!),
+      })
       response.writeHead(answer.statusCode!, answer.statusMessage, answer.headers)
       answer.once('error', () => response.destroy()).pipe(response)
     } catch (err) {
       logger.debug({ err }, 'request not forwarded')
       if (response.headersSent) return void response.destroy()
+      // The rest of its body goes nowhere.
+      incoming.unpipe()
+      incoming.resume()
       const { status, headers, body } = noPrimary
-      response.writeHead(status, { ...headers, 'content-type': 'application/json' }).end(JSON.stringify(body))
+      response
+        .writeHead(status, { ...headers, connection: 'close', 'content-type': 'application/json' })
+        .end(JSON.stringify(body))
     }
   }
 
@@ -101,16 +114,19 @@ export async function startForwarder(
     socket.on('error', () => socket.destroy())
     const stopping = new AbortController()
     underWay.add(stopping)
-    socket.once('close', () => underWay.delete(stopping))
+    socket.once('close', () => {
+      underWay.delete(stopping)
+      stopping.abort(new BrimError('CANCELED', 'the client has left'))
+    })
     try {
       const to = primary()
       const { target, headers } = targetOf(incoming, to)
       const { hostname, port, protocol } = target
-      const at = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) }
+      const at = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || (protocol === 'https:' ? 443 : 80) }
       const upgraded =
         (await dialOf(to!)?.(target.href, stopping.signal)) ?? (protocol === 'https:' ? connectTls(at) : connectPlain(at))
       upgraded.once('error', () => socket.destroy()).once('close', () => socket.destroy())
-      socket.once('close', () => upgraded.destroy())
+      if (stopping.signal.aborted) return void upgraded.destroy()
       stopping.signal.addEventListener('abort', () => upgraded.destroy(), { once: true })
       const lines = Object.entries(headers).flatMap(([name, value]) => [value ?? []].flat().map((each) => `${name}: ${each}\r\n`))
       upgraded.write(`${incoming.method} ${target.pathname}${target.search} HTTP/1.1\r\n${lines.join('')}\r\n`)

@@ -10,13 +10,12 @@ import { bridgeDatabases, sharedDatabases } from '../databases.ts'
 import { identityOf } from '../identity/bridge-identity.ts'
 import { markReplica, requireReplica } from '../replica-marker.ts'
 import { type FileRow, FleetDatabase, firstPlace, type Lease } from './fleet-database.ts'
-import { ownVersions, ReplicaFiles } from './replica-files.ts'
+import { ownVersions, pagesOf, ReplicaFiles } from './replica-files.ts'
 
-const pageRows = 2_000
 /** Of the lease that no other node can take during a migration. */
-const leaseMs = 60_000
-/** In place of the name of a node. */
-const migration = 'migration'
+const leaseMs = 10 * 60_000
+/** In place of a node. */
+const migrating = { node: 'migration', url: '', pin: null, auth: true }
 
 export interface Moved {
   readonly fleet: string
@@ -54,13 +53,15 @@ export async function moveToPostgres({ stateDir, url, signal, progress }: MoveOp
     files = new ReplicaFiles(out)
     files.follow({})
     const sent = new Digest()
-    for (let changes = files.read(pageRows); changes.rows.length > 0; changes = files.read(pageRows)) {
-      signal.throwIfAborted()
-      sent.add(changes.rows)
-      requireLease(await database.ship(lease.number, changes.rows, {}))
-      changes.forget()
-      progress(`${sent.rows} rows copied`)
+    function* pages(all: ReplicaFiles) {
+      for (const page of pagesOf(all)) {
+        signal.throwIfAborted()
+        sent.add(page)
+        yield page
+        progress(`${sent.rows} rows copied`)
+      }
     }
+    requireLease(await database.shipAll(lease.number, pages(files), {}, leaseMs))
     const arrived = await digestOf(database)
     if (arrived.text !== sent.text)
       throw new BrimError('STORE_FAILED', `${sent.rows} rows were sent, and ${arrived.rows} others are in the database`, {
@@ -101,6 +102,10 @@ export async function moveFromPostgres({
       throw new BrimError('CONFIG_INVALID', `the bridge ${record.primary.node} serves the fleet "${fleet}" from that database`, {
         hint: 'stop its bridges first: what they store later would be missing here',
       })
+    // No bridge of the fleet starts meanwhile, nor afterwards: this folder is the fleet's then.
+    const lease = await database.takeLease(migrating, record.lease, leaseMs)
+    if (!lease)
+      throw new BrimError('CONFIG_INVALID', 'a bridge of the fleet has just started', { hint: 'stop its bridges first' })
     files.create(record.versions)
     const copied = await digestOf(database, (rows, count) => {
       files.apply(rows)
@@ -109,6 +114,8 @@ export async function moveFromPostgres({
     files.close()
     for (const { file, migrations } of sharedDatabases) openDatabase(join(stateDir, file), migrations).close()
     markReplica(stateDir, false)
+    requireLease(await database.ship(lease.number, [], {}))
+    await database.release(lease.number)
     return { fleet, bridge: record.bridge, rows: copied.rows, digest: copied.text }
   } finally {
     files.close()
@@ -121,12 +128,11 @@ async function takeLease(database: FleetDatabase, bridge: string, fleet: string)
   await database.create(bridge, {})
   const record = (await database.read())!
   const isUnfinished = Object.keys(record.versions).length === 0
-  const self = { node: migration, url: '', pin: null, auth: true }
-  const lease = isUnfinished ? await database.takeLease(self, record.lease, leaseMs) : undefined
+  const lease = isUnfinished ? await database.takeLease(migrating, record.lease, leaseMs) : undefined
   if (lease) return lease
   throw isUnfinished
     ? new BrimError('CONFIG_INVALID', `another migration of the fleet "${fleet}" is under way`, {
-        hint: `one that was interrupted ends after ${leaseMs / 1_000} s`,
+        hint: `one that was interrupted ends after ${leaseMs / 60_000} minutes`,
       })
     : new BrimError('CONFIG_INVALID', `the database knows the fleet "${fleet}" already`, {
         hint: 'give another database, or let this bridge join with --database and an empty --state-dir',

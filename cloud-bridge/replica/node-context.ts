@@ -9,9 +9,6 @@ import type { Certificate } from '../http/certificate.ts'
 import { requiresAuth } from '../identity/exposure.ts'
 import type { FleetDatabase, Primary } from './fleet-database.ts'
 
-/** A lease that is not renewed ends after this time, by the clock of the database. */
-export const leaseMs = 5_000
-
 /** What both roles of a node need. */
 export interface NodeContext {
   readonly config: BridgeConfig
@@ -35,5 +32,6 @@ export function selfOf({ config, certificate }: NodeContext, url: string): Prima
   return { node, url: nodeUrl, pin, auth: requiresAuth({ ...config, enrolled: true }) }
 }
 
-/** Of an error: the database may come back. */
-export const isUnavailable = (error: unknown): boolean => error instanceof BrimError && error.code === 'DATABASE_UNAVAILABLE'
+/** Of an error: the database may come back, or another node is the primary. */
+export const isUnavailable = (error: unknown): boolean =>
+  error instanceof BrimError && (error.code === 'DATABASE_UNAVAILABLE' || error.code === 'NO_PRIMARY')

@@ -44,9 +44,13 @@ export async function startNode(config: BridgeConfig, clock: Clock, openPrimary:
         hint: `give --id ${record!.bridge}, or another --fleet or database`,
       })
     if (Object.keys(record!.versions).length === 0)
-      throw new BrimError('CONFIG_INVALID', `the migration of the fleet "${fleet}" to the database was not finished`, {
-        hint: 'run "brim bridge migrate --to" again',
-      })
+      throw new BrimError(
+        'CONFIG_INVALID',
+        `the database no longer serves the fleet "${fleet}", or not yet: "brim bridge migrate" has begun or moved it`,
+        {
+          hint: 'run "brim bridge migrate --to", or give another database',
+        },
+      )
     const context = { config, clock, logger, database, certificate, stopping: stopping.signal }
     const node = new Node(context, openPrimary)
     closers.push(() => node.ended)
@@ -147,6 +151,7 @@ class Node {
       get stalled() {
         return node.#current?.stalled ?? []
       },
+      wallMs: () => node.#current?.wallMs() ?? Date.now(),
       get status() {
         return node.#current?.status ?? `standby, primary ${node.#standby?.primary?.node ?? 'unknown'}`
       },

@@ -12,6 +12,9 @@ export const ownVersions: FleetRecord['versions'] = Object.fromEntries(
   sharedDatabases.map(({ file, migrations }) => [file, migrations.length]),
 )
 
+/** Of each file, where all rows are copied. */
+const pageRows = 500
+
 export interface UncopiedRows {
   readonly rows: readonly FileRow[]
   /** They are copied. */
@@ -39,7 +42,10 @@ export class ReplicaFiles {
     markReplica(this.#stateDir)
     for (const { file } of sharedDatabases)
       for (const suffix of ['', '-wal', '-shm']) rmSync(join(this.#stateDir, `${file}${suffix}`), { force: true })
-    this.#open((file, migrations) => migrations.slice(0, requireVersion(file, versions[file]!, migrations.length)))
+    // A file that is newer than the rows is empty, whatever its version.
+    this.#open((file, migrations) =>
+      migrations.slice(0, requireVersion(file, versions[file] ?? migrations.length, migrations.length)),
+    )
   }
 
   apply(rows: readonly FileRow[]): void {
@@ -49,12 +55,16 @@ export class ReplicaFiles {
     }
   }
 
-  /** Brings the files from these versions to this release, and notes changes from now on: where they differ, every row has changed. */
-  follow(versions: FleetRecord['versions']): void {
+  /**
+   * Brings the files from these versions to this release, and notes changes from now on.
+   * @returns whether they differ: then every row counts as changed
+   */
+  follow(versions: FleetRecord['versions']): boolean {
     this.close()
     this.#open((_, migrations) => migrations)
     const isNew = sharedDatabases.some(({ file }) => versions[file] !== ownVersions[file])
     for (const { journal } of this.#files) journal.follow(isNew)
+    return isNew
   }
 
   /** What has changed since it was forgotten. @param maxRows of each file; less than all may hold a part of a transaction */
@@ -89,6 +99,14 @@ export class ReplicaFiles {
       store.pragma('foreign_keys = OFF')
       this.#files.push({ file, store, journal: new RowJournal(store) })
     }
+  }
+}
+
+/** All that has changed, in parts; each is forgotten once the next is asked for. */
+export function* pagesOf(files: ReplicaFiles): Generator<readonly FileRow[]> {
+  for (let changes = files.read(pageRows); changes.rows.length > 0; changes = files.read(pageRows)) {
+    yield changes.rows
+    changes.forget()
   }
 }
 

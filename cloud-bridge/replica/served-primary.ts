@@ -1,12 +1,14 @@
 import { type Closers, createClosers } from '../../core/kit/base/closers.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 import { repeatEvery } from '../../core/kit/base/repeat.ts'
 import { type Base, openBase } from '../parts/base.ts'
 import type { PrimaryNode } from '../parts/primary-node.ts'
 import { moveDeadlines } from '../queue/job-clock.ts'
 import { forgetSteadyTime } from '../queue/steady-time.ts'
 import type { Bridge } from '../running-bridge.ts'
-import { leaseMs, type NodeContext } from './node-context.ts'
-import { ownVersions, type ReplicaFiles, type UncopiedRows } from './replica-files.ts'
+import { HeldLease, leaseMs } from './held-lease.ts'
+import type { NodeContext } from './node-context.ts'
+import { ownVersions, pagesOf } from './replica-files.ts'
 import { Shipper } from './shipper.ts'
 import type { Taken } from './standby.ts'
 
@@ -33,12 +35,10 @@ export class ServedPrimary {
   }
 
   /** @throws BrimError as the opening of a bridge; the lease is released then */
-  static async open(
-    context: NodeContext,
-    { self, lease, files, versions }: Taken,
-    openPrimary: OpenPrimary,
-  ): Promise<ServedPrimary> {
+  static async open(context: NodeContext, taken: Taken, openPrimary: OpenPrimary): Promise<ServedPrimary> {
     const { config, clock, logger, database, stopping } = context
+    const { self, lease, files } = taken
+    const { number } = lease
     const closers = createClosers()
     let onLost = () => {}
     const lost = new Promise<void>((resolve) => {
@@ -46,12 +46,14 @@ export class ServedPrimary {
     })
     if (stopping.aborted) onLost()
     else stopping.addEventListener('abort', onLost, { once: true })
-    closers.push(() => database.release(lease.number).catch((err: unknown) => logger.warn({ err }, 'lease not released')))
+    closers.push(() => database.release(number).catch((err: unknown) => logger.warn({ err }, 'lease not released')))
     try {
+      let bridge: Bridge | undefined
       let nodes: readonly string[] = [self.node]
+      const held = new HeldLease(clock, () => database.renew(number, leaseMs, self, bridge?.wallMs()))
       const renew = async () => {
         try {
-          if (!(await database.renew(lease.number, leaseMs, Date.now()))) onLost()
+          if (!(await held.renew())) onLost()
           await database.announce(self)
           nodes = await database.nodes(leaseMs)
         } catch (err) {
@@ -60,15 +62,19 @@ export class ServedPrimary {
       }
       closers.push(repeatEvery(clock, renewMs, renew))
       closers.push(repeatEvery(clock, purgeEveryMs, () => database.purge(keepDeletedMs).catch(() => {})))
-      await takeOver(files, versions, lease.wallMs, async (rows) => {
-        if (!(await database.ship(lease.number, rows, ownVersions))) onLost()
-      })
       closers.push(() => files.close())
-      const shipper = new Shipper({ files, database, lease: lease.number, onLost, clock, logger })
+      await takeOver(context, taken)
+      const ship = (rows: Parameters<typeof database.ship>[1]) => database.ship(number, rows, ownVersions)
+      const confirmLease = () => held.confirm()
+      const shipper = new Shipper({ files, ship, confirmLease, onLost, clock, logger })
       closers.push(() => shipper.close())
-      const base = openBase(config, clock, closers)
-      const describe = () => ({ primary: self.node, nodes: [...nodes], failure: shipper.failure ?? null })
-      return new ServedPrimary(await openPrimary(base, { after: shipper.after, stored: shipper.stored, describe }), closers, lost)
+      bridge = await openPrimary(openBase(config, clock, closers), {
+        after: shipper.after,
+        stored: shipper.stored,
+        onNewerPrimary: onLost,
+        describe: () => ({ primary: self.node, nodes: [...nodes], failure: shipper.failure ?? null }),
+      })
+      return new ServedPrimary(bridge, closers, lost)
     } catch (error) {
       await closers.closeAll()
       throw error
@@ -82,24 +88,20 @@ export class ServedPrimary {
   }
 }
 
-/** Brings the files to this release, and their deadlines to the clock of this machine. */
-async function takeOver(
-  files: ReplicaFiles,
-  versions: Taken['versions'],
-  wallMs: number | undefined,
-  ship: (rows: UncopiedRows['rows']) => Promise<void>,
-): Promise<void> {
-  files.follow(versions)
+/** Brings the files to this release, and the deadlines in them to the clock of this machine. @throws BrimError NO_PRIMARY */
+async function takeOver({ database }: NodeContext, { lease, files, versions }: Taken): Promise<void> {
+  const isMigrated = files.follow(versions)
   const jobs = files.store('jobs.sqlite')
-  const gapMs = wallMs === undefined ? 0 : Date.now() - wallMs
   // The time since the start of another machine says nothing here.
   forgetSteadyTime(jobs)
-  if (Math.abs(gapMs) > sameClockMs) moveDeadlines(jobs, gapMs)
-  for (let changes = files.read(firstRows); changes.rows.length > 0; changes = files.read(firstRows)) {
-    await ship(changes.rows)
+  if (Math.abs(lease.gapMs) > sameClockMs) moveDeadlines(jobs, lease.gapMs)
+  const isHeld = isMigrated ? await database.shipAll(lease.number, pagesOf(files), ownVersions, leaseMs) : await shipOnce()
+  if (!isHeld) throw new BrimError('NO_PRIMARY', 'another bridge has become the primary meanwhile')
+
+  async function shipOnce(): Promise<boolean> {
+    const changes = files.read()
+    if (!(await database.ship(lease.number, changes.rows, ownVersions))) return false
     changes.forget()
+    return true
   }
 }
-
-/** Rows that are written at once, as long as nothing else stores any. */
-const firstRows = 5_000

@@ -3,8 +3,8 @@ import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { repeatEvery } from '../../core/kit/base/repeat.ts'
 import { withTimeout } from '../../core/kit/base/with-timeout.ts'
-import type { FleetDatabase } from './fleet-database.ts'
-import { ownVersions, type ReplicaFiles } from './replica-files.ts'
+import type { FileRow } from './fleet-database.ts'
+import type { UncopiedRows } from './replica-files.ts'
 
 /** Interval at which changes are copied that nothing waits for. */
 const idleMs = 100
@@ -12,12 +12,16 @@ const idleMs = 100
 const retryMs = 500
 /** Time for which a response waits for the database. */
 const storeTimeoutMs = 10_000
+/** Messages that wait for it; of more, senders repeat what matters. */
+const maxWaiting = 10_000
 
 export interface ShipperOptions {
-  readonly files: ReplicaFiles
-  readonly database: Pick<FleetDatabase, 'ship'>
-  readonly lease: number
-  /** Another node has taken the lease. */
+  readonly files: { read(): UncopiedRows }
+  /** @returns false: another node has the lease */
+  readonly ship: (rows: readonly FileRow[]) => Promise<boolean>
+  /** Resolves once the lease is known to be held now. @returns false: another node has it */
+  readonly confirmLease: () => Promise<boolean>
+  /** Another node has the lease. */
   readonly onLost: () => void
   readonly clock: Clock
   readonly logger: Logger
@@ -25,7 +29,7 @@ export interface ShipperOptions {
 
 /**
  * Copies what the primary stores to PostgreSQL. Nothing leaves the primary before what it has stored until then is there: so the next
- * primary knows everything that a device or a client has been told.
+ * primary knows everything that a device or a client has been told. Nothing leaves one that has lost its lease.
  */
 export class Shipper {
   readonly #options: ShipperOptions
@@ -43,9 +47,9 @@ export class Shipper {
     this.#stopTicking = repeatEvery(options.clock, idleMs, () => this.#begin())
   }
 
-  /** Calls `send` once all that is stored now is copied; in order; never, where the lease is lost. */
+  /** Calls `send` once all that is stored now is copied; in order; never, where the lease is lost or too many wait. */
   readonly after = (send: () => void): void => {
-    if (this.#isEnded) return
+    if (this.#isEnded || this.#waiting.length >= maxWaiting) return
     this.#waiting.push(send)
     this.#begin()
   }
@@ -77,7 +81,6 @@ export class Shipper {
     this.#shipping = new Promise<void>((resolve) => setImmediate(resolve))
       .then(() => this.#ship())
       .then((isDone) => (isDone ? undefined : this.#options.clock.sleep(retryMs)))
-      .catch((err: unknown) => this.#options.logger.error({ err }, 'changes not copied'))
       .finally(() => {
         this.#shipping = undefined
         if (this.#waiting.length > 0) this.#begin()
@@ -86,16 +89,20 @@ export class Shipper {
 
   /** @returns false: the database does not store them now */
   async #ship(): Promise<boolean> {
-    const { files, database, lease, onLost, logger } = this.#options
+    const { files, ship, confirmLease, onLost, logger } = this.#options
     const waiting = this.#waiting
     this.#waiting = []
-    const changes = files.read()
     try {
-      if (changes.rows.length > 0 && !(await database.ship(lease, changes.rows, ownVersions))) {
+      // Before the rows are read: after an outage they are many.
+      let isHeld = waiting.length === 0 || (await confirmLease())
+      const changes = files.read()
+      if (isHeld && changes.rows.length > 0) isHeld = await ship(changes.rows)
+      if (!isHeld) {
         this.#isEnded = true
         onLost()
         return true
       }
+      changes.forget()
     } catch (err) {
       this.#waiting = [...waiting, ...this.#waiting]
       if (this.failure === undefined)
@@ -105,7 +112,6 @@ export class Shipper {
     }
     if (this.failure !== undefined) logger.warn('the database stores changes again')
     this.failure = undefined
-    changes.forget()
     for (const send of waiting) send()
     return true
   }

@@ -3,11 +3,13 @@ import { openBase } from '../parts/base.ts'
 import { openNetwork } from '../parts/network.ts'
 import { type FleetRecord, firstPlace, type Lease, type Place, type Primary } from './fleet-database.ts'
 import { type Forwarder, startForwarder } from './forwarder.ts'
-import { isUnavailable, leaseMs, type NodeContext, selfOf } from './node-context.ts'
+import { isUnavailable, type NodeContext, selfOf } from './node-context.ts'
 import { ReplicaFiles } from './replica-files.ts'
 
 /** Interval at which a standby looks for new rows and for the end of the lease. */
 const pollMs = 500
+/** Of a new lease: the rest of the rows is copied, and the files are migrated, before it is renewed. */
+const takeOverMs = 15_000
 
 /** What the next primary begins with. */
 export interface Taken {
@@ -49,11 +51,11 @@ export class Standby {
       const files = new ReplicaFiles(config.stateDir)
       closers.push(() => files.close())
       const record = (await database.read())!
-      files.create(record.versions)
       let standby: Standby | undefined
       const forwarder = await startForwarder(base, openNetwork(base), certificate, () => standby?.primary)
       closers.push(forwarder.close)
       standby = new Standby(context, closers, files, record, forwarder)
+      standby.#copyAnew()
       await standby.#copy()
       return standby
     } catch (error) {
@@ -94,27 +96,41 @@ export class Standby {
   async #look(): Promise<Lease | undefined> {
     const { database } = this.#context
     await database.announce(this.self)
-    const before = this.#record.lease
-    this.#record = (await database.read())!
-    if (this.#record.lease !== before) this.#forwarder.onPrimaryChange()
+    await this.#read()
     await this.#copy()
     if (this.#record.primary) return undefined
-    return database.takeLease(this.self, this.#record.lease, leaseMs)
+    return database.takeLease(this.self, this.#record.lease, takeOverMs)
+  }
+
+  /** Looks who is the primary, and whether the copy still fits. */
+  async #read(): Promise<void> {
+    const before = this.#record
+    this.#record = (await this.#context.database.read())!
+    if (this.#record.lease !== before.lease) this.#forwarder.onPrimaryChange()
+    const isMigrated = JSON.stringify(this.#record.versions) !== JSON.stringify(before.versions)
+    // After a long pause, rows may have been deleted of which nothing remains.
+    if (isMigrated || (this.#place !== firstPlace && Number(this.#place.ship) < this.#record.purged)) this.#copyAnew()
   }
 
   async #hand(lease: Lease): Promise<Taken> {
     // The primary before can write no more.
+    await this.#read()
     await this.#copy()
-    const { versions } = (await this.#context.database.read())!
     await this.#closers.closeAll()
-    return { self: this.self, lease, files: this.#files, versions }
+    return { self: this.self, lease, files: this.#files, versions: this.#record.versions }
+  }
+
+  #copyAnew(): void {
+    this.#files.create(this.#record.versions)
+    this.#place = firstPlace
   }
 
   async #copy(): Promise<void> {
-    for (let page = await this.#context.database.rowsAfter(this.#place); page; ) {
+    const { database, stopping } = this.#context
+    for (let page = await database.rowsAfter(this.#place); page && !stopping.aborted; ) {
       this.#files.apply(page.rows)
       this.#place = page.after
-      page = await this.#context.database.rowsAfter(this.#place)
+      page = await database.rowsAfter(this.#place)
     }
   }
 }
