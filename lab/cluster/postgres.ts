@@ -1,7 +1,6 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -46,7 +45,7 @@ export async function startPostgres(fsync = false): Promise<Postgres> {
   const start = async () => {
     const args = ['-D', data, '-h', '127.0.0.1', '-p', String(port), '-k', dir, '-c', `fsync=${fsync ? 'on' : 'off'}`]
     server = spawn(join(bin, 'postgres'), args, options)
-    for (let at = 0; !(await accepts(port)); at++) {
+    for (let at = 0; spawnSync(join(bin, 'pg_isready'), ['-q', '-h', '127.0.0.1', '-p', String(port)]).status !== 0; at++) {
       if (at === 200) throw new Error('PostgreSQL did not start')
       await sleep(50)
     }
@@ -67,11 +66,3 @@ export async function startPostgres(fsync = false): Promise<Postgres> {
     },
   }
 }
-
-/** A server that starts accepts connections before it answers queries: the caller repeats those. */
-const accepts = (port: number) =>
-  new Promise<boolean>((resolve) => {
-    const socket = connect({ port, host: '127.0.0.1' })
-    socket.once('connect', () => resolve(true)).once('error', () => resolve(false))
-    socket.once('connect', () => socket.end())
-  })
