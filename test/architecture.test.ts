@@ -242,7 +242,15 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'cloud-bridge/rollout',
     ],
   },
-  'cloud-bridge/backup': { values: ['core', 'cloud-bridge/databases.ts', 'cloud-bridge/identity', 'cloud-bridge/queue'] },
+  'cloud-bridge/backup': {
+    values: [
+      'core',
+      'cloud-bridge/databases.ts',
+      'cloud-bridge/identity',
+      'cloud-bridge/queue',
+      'cloud-bridge/replica-marker.ts',
+    ],
+  },
   'cloud-bridge/limits.ts': { values: ['core/answer/upstream', 'core/kit/base'] },
   'cloud-bridge/listener-settings.ts': { values: ['core'], types: ['cloud-bridge/limits.ts'] },
   'cloud-bridge/config.ts': { values: ['core', 'cloud-bridge/limits.ts'] },
@@ -276,6 +284,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'cloud-bridge/backup',
       'cloud-bridge/databases.ts',
       'cloud-bridge/replica',
+      'cloud-bridge/replica-marker.ts',
     ],
   },
 

@@ -9,6 +9,7 @@ import { asOwner } from '../../core/kit/store/as-owner.ts'
 import { skipBirths } from '../../core/kit/store/births.ts'
 import { lockFolder } from '../../core/kit/store/lock-folder.ts'
 import { openDatabase, type Store } from '../../core/kit/store/open-database.ts'
+import { unfollow } from '../../core/kit/store/row-journal.ts'
 import { bridgeDatabases } from '../databases.ts'
 import { type BridgeIdentity, identityOf } from '../identity/bridge-identity.ts'
 import { localKeyName } from '../identity/local-access.ts'
@@ -203,7 +204,13 @@ function isUnused(stateDir: string): boolean {
 /** Migrates the copies, and marks them as restored. @throws BrimError STORE_FAILED */
 function prepare(folder: string, { at, version, files }: Backup, actor: string): void {
   const holds = (file: string) => files.some(({ name }) => name === file)
-  for (const { file } of bridgeDatabases) if (holds(file)) withDatabase(join(folder, file), checkIntegrity)
+  for (const { file } of bridgeDatabases)
+    if (holds(file))
+      withDatabase(join(folder, file), (store) => {
+        checkIntegrity(store)
+        // Of one of several bridges: what it noted of changes.
+        unfollow(store)
+      })
   withDatabase(join(folder, 'bridge.sqlite'), (store) => skipBirths(store, skippedBirths))
   if (holds('jobs.sqlite'))
     withDatabase(join(folder, 'jobs.sqlite'), (store) => {

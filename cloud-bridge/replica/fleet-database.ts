@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import { BrimError } from '../../core/kit/base/errors.ts'
+import type { Row } from '../../core/kit/store/row-journal.ts'
 import { PostgresConnection } from './postgres-connection.ts'
-import type { Row } from './row-changes.ts'
 
 /**
  * The layout. `brim_fleets`: of each fleet who is its primary bridge, until when (by the clock of this database), and how many times

@@ -2,10 +2,10 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import { openDatabase, type Store } from '../../core/kit/store/open-database.ts'
+import { RowJournal } from '../../core/kit/store/row-journal.ts'
 import { sharedDatabases } from '../databases.ts'
 import { markReplica } from '../replica-marker.ts'
 import type { FileRow, FleetRecord } from './fleet-database.ts'
-import { RowJournal } from './row-changes.ts'
 
 /** Of this release. */
 export const ownVersions: FleetRecord['versions'] = Object.fromEntries(

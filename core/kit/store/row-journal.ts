@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3'
-import type { Store } from '../../core/kit/store/open-database.ts'
+import type { Store } from './migrate.ts'
 
 const noted = 'changed_rows'
 const triggerPrefix = 'changed_row_'
@@ -116,6 +116,15 @@ export class RowJournal {
     this.#statements.set(sql, known)
     return known as Database.Statement<unknown[], Found>
   }
+}
+
+/** Changes are noted no longer, for a database that is no copy any more. */
+export function unfollow(store: Store): void {
+  const triggers = store
+    .prepare<[], string>(`SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name LIKE '${triggerPrefix}%'`)
+    .pluck()
+    .all()
+  store.exec([...triggers.map((name) => `DROP TRIGGER ${name}`), `DROP TABLE IF EXISTS ${noted}`].join(';'))
 }
 
 const matching = (columns: readonly string[]) => columns.map((column) => `${column} = ?`).join(' AND ')
