@@ -68,7 +68,7 @@ export function fleetRoutes(
   { jobs, devices, expansions }: FleetWork,
   rollouts: Rollouts,
   broker: ControlBroker,
-  { modelIds, computing, load }: OpenServing,
+  { modelIds, computing, answers, load }: OpenServing,
 ): readonly Routes[] {
   const bundles = openBundleStore({
     own: config.servedBundles,
@@ -99,6 +99,7 @@ export function fleetRoutes(
           storageFailure: jobs.storage.failure,
           damagedJobs: jobs.store.countDamaged(),
           computing: computing(),
+          upstreamProblems: answers.upstreams().flatMap(({ problem }) => problem ?? []),
         }),
       }),
       clock,
