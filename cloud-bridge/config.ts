@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { apiBaseUrl } from '../core/answer/upstream/base-url.ts'
 import { bridgeModes } from '../core/kit/base/answer-modes.ts'
 import { parseConfig } from '../core/kit/base/config.ts'
 import { nonEmpty, nonNegative, off, on, positive, WebOrigin, whole } from '../core/kit/base/setting-kinds.ts'
@@ -15,6 +14,7 @@ import { Id } from '../core/wire/protocol/id.ts'
 import { withMqttPort } from '../core/wire/protocol/mqtt-url.ts'
 import { processFields } from '../core/wire/protocol/process-fields.ts'
 import { BridgeLimits } from './limits.ts'
+import { UpstreamFields, upstreamServersOf } from './upstream-config.ts'
 
 const defaultChunkTokens = 128
 const port = z.int().min(0).max(65_535)
@@ -44,26 +44,6 @@ const BrokerConfig = z
   })
 export type BrokerConfig = z.infer<typeof BrokerConfig>
 
-const UpstreamConfig = z.strictObject({
-  url: z
-    .url({ protocol: /^https?$/, error: 'must be a URL like http://127.0.0.1:8000/v1' })
-    .refine((url) => !url.includes('@'), 'must not contain a name or password: a key belongs in a file')
-    .transform(apiBaseUrl)
-    .meta({
-      flag: 'upstream',
-      description: "URL of a server with OpenAI's API that makes answers for clients, beside the bundle or without one",
-      fallback: 'none',
-    }),
-  model: nonEmpty.meta({ description: 'name of its model, by which clients ask for it too', fallback: 'none' }),
-  keyFile: nonEmpty
-    .optional()
-    .meta({ description: 'file with the API key for that server, readable by its owner only', fallback: 'no key' }),
-  continues: off.describe(
-    'that server goes on after a last message of the assistant (vLLM, SGLang, llama.cpp): requests may have the beginning of an answer',
-  ),
-})
-export type UpstreamConfig = z.infer<typeof UpstreamConfig>
-
 /** Every setting of a bridge. Those with a description are options of `brim bridge run`. */
 export const BridgeFields = z.strictObject({
   bundle: z
@@ -74,7 +54,7 @@ export const BridgeFields = z.strictObject({
         'folder of the bundle that is served; repeat it to serve several, as while the fleet changes its model: the first answers requests that name no model (docs/rollouts.md)',
       fallback: 'none: answers come from --upstream, and devices get no sessions',
     }),
-  upstream: UpstreamConfig.optional(),
+  upstream: UpstreamFields.optional(),
   answers: on.describe('answer requests of clients with the whole model; without, only the middle is loaded, for devices'),
   picePrompts: nonEmpty.optional().meta({
     description: 'JSON file with the texts that ask for length and sketch, for a model whose folder has none (docs/sketches.md)',
@@ -254,12 +234,13 @@ export const BridgeFields = z.strictObject({
   log: processFields.log,
 })
 
-export const BridgeConfig = BridgeFields.transform(({ bundle = [], frameTokens, chunkTokens, kvSlow, ...config }) => {
+export const BridgeConfig = BridgeFields.transform(({ bundle = [], upstream, frameTokens, chunkTokens, kvSlow, ...config }) => {
   const maxRows = frameTokens ?? config.tokenBudget
   return {
     ...config,
     /** The first answers requests that name no model. */
     servedBundles: [bundle].flat(),
+    upstreams: upstream ? upstreamServersOf(upstream) : [],
     // The other policies preempt seldom, or compute again by definition.
     kvSlow: kvSlow ?? (config.servingPolicy === 'tokenflow' ? ('memory' as const) : ('none' as const)),
     frameTokens: maxRows,
@@ -274,7 +255,7 @@ export const BridgeConfig = BridgeFields.transform(({ bundle = [], frameTokens, 
     message: 'must hold a chunk (--chunk-tokens) and a draft with the token before it (--draft-limit + 1)',
     path: ['frameTokens'],
   })
-  .refine(({ servedBundles, upstream }) => servedBundles.length > 0 || upstream !== undefined, {
+  .refine(({ servedBundles, upstreams }) => servedBundles.length > 0 || upstreams.length > 0, {
     message: 'a bridge needs a bundle (--bundle) or a server that answers for it (--upstream)',
     path: ['bundle'],
   })

@@ -145,7 +145,7 @@ export const BridgeLimits = z.strictObject({
       Retries: 3,
       TotalS: 3_600,
     },
-    { server: 'the upstream', failure: 'the answer fails', waiting: 'further ones wait' },
+    { server: 'an upstream', failure: 'the request fails', waiting: 'further ones wait' },
   ),
   upstreamQueue: whole(0, 1_000).describe(
     'requests that wait for `upstreamRequests`, in order of arrival; a further one gets status 429',

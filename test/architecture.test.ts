@@ -223,7 +223,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   },
   // Above the queue, which knows nothing of rollouts.
   'cloud-bridge/rollout': { values: ['core'], types: ['cloud-bridge/presence', 'cloud-bridge/queue'] },
-  'cloud-bridge/upstream': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/limits.ts'] },
+  'cloud-bridge/upstream': { values: ['core'], types: ['cloud-bridge/config.ts'] },
   'cloud-bridge/bundles': { values: ['core'] },
   'cloud-bridge/api': {
     values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'],
@@ -253,7 +253,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   },
   'cloud-bridge/limits.ts': { values: ['core/answer/upstream', 'core/kit/base'] },
   'cloud-bridge/listener-settings.ts': { values: ['core'], types: ['cloud-bridge/limits.ts'] },
-  'cloud-bridge/config.ts': { values: ['core', 'cloud-bridge/limits.ts'] },
+  'cloud-bridge/upstream-config.ts': { values: ['core'] },
+  'cloud-bridge/config.ts': { values: ['core', 'cloud-bridge/limits.ts', 'cloud-bridge/upstream-config.ts'] },
   'cloud-bridge/replica-marker.ts': { values: ['core', 'cloud-bridge/databases.ts'] },
   'cloud-bridge/running-bridge.ts': { values: ['core'] },
   'cloud-bridge/replica': {

@@ -35,7 +35,7 @@ export interface AnswerConnection {
 
 /** A model whose answers can be resumed: its own, or the sketched ones. */
 export interface ResumableModel {
-  /** `noModelId`: of an upstream. */
+  /** `upstream:` and its name, where it runs there. */
   readonly modelId: string
   readonly endpoint: ResumableEndpoint
 }

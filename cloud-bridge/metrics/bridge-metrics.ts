@@ -1,4 +1,6 @@
 import { type MetricObject, Registry } from 'prom-client'
+import type { ServerLoad } from '../../core/policy/upstream/balancer.ts'
+import { circuitStates } from '../../core/policy/upstream/circuit.ts'
 import type { EndedStep } from '../serving/serving-metrics.ts'
 import { type AnswerMetrics, answerMetrics } from './answer-metrics.ts'
 import { declareMetrics } from './declare-metrics.ts'
@@ -30,6 +32,8 @@ export interface MetricSources {
   readonly jobs: () => { readonly queued: number; readonly underWay: number; readonly dead: number }
   /** Devices of rollouts that have not ended, by their state there. */
   readonly rollouts: () => Readonly<Record<string, number>>
+  /** Other servers that answer. */
+  readonly upstreams: () => readonly (Pick<ServerLoad, 'outstanding' | 'requests' | 'failures' | 'state'> & { url: string })[]
   /** Undefined: an external broker, which has metrics of its own. */
   readonly broker:
     | (() => {
@@ -87,7 +91,7 @@ function listOf(registry: Registry) {
 type Labelled = MetricObject & { readonly labelNames: readonly string[] }
 
 function collectAll(registry: Registry, sources: MetricSources): void {
-  const { version, modelIds, computing, serving, sessions, kv, slowKv, transfers, jobs, rollouts, broker } = sources
+  const { version, modelIds, computing, serving, sessions, kv, slowKv, transfers, jobs, rollouts, upstreams, broker } = sources
   const { collectedGauge: gauge, collectedCounter: counter, collectedInfo: info } = declareMetrics(registry)
   info('brim_build_info', '', ['version'], () => [{ version }])
   info('brim_model_info', ': a model that the bridge serves', ['model_id'], () => modelIds.map((model_id) => ({ model_id })))
@@ -124,6 +128,19 @@ function collectAll(registry: Registry, sources: MetricSources): void {
   }
   gauge('brim_jobs', 'Jobs that have not ended, and those that failed for good (at most 10,000 are counted).', jobCounts, 'state')
   gauge('brim_rollout_devices', 'Devices of the rollouts that have not ended, by their state there.', rollouts, 'state')
+  const byUrl = (field: 'outstanding' | 'requests' | 'failures') => () =>
+    Object.fromEntries(upstreams().map((each) => [each.url, each[field]]))
+  const states = () => Object.fromEntries(upstreams().map(({ url, state }) => [url, circuitStates.indexOf(state)]))
+  const prefix = 'brim_bridge_upstream'
+  gauge(`${prefix}_outstanding`, 'Requests that an upstream is answering.', byUrl('outstanding'), 'upstream')
+  counter(`${prefix}_requests_total`, 'Requests sent to an upstream, each attempt counted.', byUrl('requests'), 'upstream')
+  counter(`${prefix}_failures_total`, 'Of these, the failed and the refused ones (status 429).', byUrl('failures'), 'upstream')
+  gauge(
+    `${prefix}_circuit_state`,
+    'Whether an upstream gets requests: 0, it does; 1, on trial or not for all models; 2, none, as it failed or asked for a wait.',
+    states,
+    'upstream',
+  )
   if (!broker) return
   gauge('brim_mqtt_clients', 'Clients that are connected to the embedded broker.', () => broker().clients)
   counter('brim_mqtt_messages_received_total', 'Messages that clients have published.', () => broker().received)

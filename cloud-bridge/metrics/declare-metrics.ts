@@ -39,12 +39,12 @@ export function declareMetrics(registry: Registry) {
       })
     },
     /** Of what only grows. */
-    collectedCounter(name: string, help: string, read: () => number): void {
+    collectedCounter(name: string, help: string, read: Read, label?: string): void {
       const metric: Counter = new Counter({
-        ...{ name, help, registers },
+        ...{ name, help, labelNames: label === undefined ? [] : [label], registers },
         collect() {
           metric.reset()
-          metric.inc(read())
+          for (const [labels, value] of samplesOf(read(), label)) metric.inc(labels, value)
         },
       })
     },

@@ -9,10 +9,10 @@ import { readPair } from '../http/certificate.ts'
  * Reads every file that the configuration names, as a start does.
  * @throws BrimError CONFIG_INVALID, BUNDLE_INVALID, PROMPTS_INVALID naming the first file that a bridge could not use
  */
-export async function readConfiguredFiles({ servedBundles, tls, upstream, broker, picePrompts }: BridgeConfig): Promise<void> {
+export async function readConfiguredFiles({ servedBundles, tls, upstreams, broker, picePrompts }: BridgeConfig): Promise<void> {
   for (const bundle of servedBundles) await readManifest(bundle)
   if (tls) readPair(tls)
-  if (upstream?.keyFile !== undefined) readApiKey(upstream.keyFile)
+  for (const { keyFile } of upstreams) if (keyFile !== undefined) readApiKey(keyFile)
   if (broker?.adminFile !== undefined) readLogin(broker.adminFile)
   if (broker?.hookSecretFile !== undefined) readHookSecret(broker.hookSecretFile)
   if (picePrompts !== undefined) await readPicePrompts(picePrompts)

@@ -8,7 +8,7 @@ import type { FleetWork } from './work.ts'
 /** What the metrics read of the parts whenever they are asked for. */
 export function collectMetrics(
   { metrics }: Base,
-  { serving, sessions, modelIds, computing }: OpenServing,
+  { serving, sessions, modelIds, computing, answers }: OpenServing,
   { devices, jobs }: FleetWork,
   rollouts: Rollouts,
   broker: ControlBroker,
@@ -26,6 +26,7 @@ export function collectMetrics(
     deviceComputing: devices.computing,
     jobs: jobs.store.counts,
     rollouts: rollouts.counts,
+    upstreams: answers.upstreams,
     broker: broker.counts,
   })
 }

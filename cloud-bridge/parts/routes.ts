@@ -69,7 +69,7 @@ export function fleetRoutes(
   { jobs, devices, expansions }: FleetWork,
   rollouts: Rollouts,
   broker: ControlBroker,
-  { modelIds, computing, load }: OpenServing,
+  { modelIds, computing, answers, load }: OpenServing,
   node: PrimaryNode | undefined,
 ): readonly Routes[] {
   const bundles = openBundleStore({
@@ -103,6 +103,7 @@ export function fleetRoutes(
           databaseFailure: node?.describe().failure ?? undefined,
           damagedJobs: jobs.store.countDamaged(),
           computing: computing(),
+          upstreamProblems: answers.upstreams().flatMap(({ problem }) => problem ?? []),
         }),
       }),
       clock,

@@ -21,7 +21,8 @@ import { ResumableAnswers, type ResumableModel } from '../llm/resumable-answers.
 import { type OpenedModel, type OpenModel, openServedModel } from '../serving/open-served-model.ts'
 import { noModel } from '../serving/served-model.ts'
 import type { Serving } from '../serving/serving.ts'
-import { openUpstream } from '../upstream/open-upstream.ts'
+import { openUpstreams } from '../upstream/open-upstreams.ts'
+import type { UpstreamView } from '../upstream/upstream-pool.ts'
 import type { BridgeVariant } from '../variant.ts'
 import type { Access } from './access.ts'
 import type { Base } from './base.ts'
@@ -43,6 +44,7 @@ export interface ServedAnswers {
   readonly resumable: ResumableAnswers | undefined
   readonly meter: AnswerMeter
   readonly inProgress: AnswersInProgress
+  readonly upstreams: () => readonly UpstreamView[]
 }
 
 export interface OpenServing {
@@ -62,7 +64,7 @@ export interface OpenServing {
 
 /**
  * What answers: the served models, with their own answers, the HAT sessions on their middles and the data plane that they are
- * reached by; and an upstream.
+ * reached by; and upstreams.
  */
 export async function openServing(
   base: Base,
@@ -72,7 +74,8 @@ export async function openServing(
   variant: BridgeVariant,
 ): Promise<OpenServing> {
   const { config, clock, closers, logger, metrics } = base
-  const upstream = config.upstream && openUpstream(config.upstream, config.limits, clock, logger.child({ component: 'upstream' }))
+  const upstreams = openUpstreams(config, clock, logger.child({ component: 'upstream' }))
+  closers.push(() => upstreams.close())
   const opened = await openModels(base, variant.openModel ?? openServedModel)
   const [first = nothing, ...others] = opened
   const served = serveMiddle(config, [first, ...others], {
@@ -120,10 +123,11 @@ export async function openServing(
     models.push({ name: card.name, modelId, endpoint: full, createdAt: card.createdAt, ...sketched })
     resumables.push({ modelId, endpoint: full }, { modelId, endpoint: sketched.sketching.endpoint })
   }
-  if (upstream) {
+  for (const upstream of upstreams.endpoints) {
+    const { name } = upstream.model
     const { full, ...sketched } = sketching(upstream, prompts, (endpoint) => endpoint)
-    models.push({ name: upstream.model.name, endpoint: full, createdAt: new Date().toISOString(), ...sketched })
-    resumables.push({ modelId: noModelId, endpoint: sketched.sketching.endpoint })
+    models.push({ name, endpoint: full, createdAt: new Date().toISOString(), ...sketched })
+    resumables.push({ modelId: `upstream:${name}`, endpoint: sketched.sketching.endpoint })
   }
   const { serving, steps, sessions } = served
   const modelIds = opened.map(({ manifest }) => manifest.modelId)
@@ -141,6 +145,7 @@ export async function openServing(
       resumable: openResumable(base, resumables),
       meter: new AnswerMeter(clock),
       inProgress: new AnswersInProgress('this bridge'),
+      upstreams: () => upstreams.views,
     },
     load: () => ({
       version,

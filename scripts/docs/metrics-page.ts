@@ -16,6 +16,7 @@ export function metricsPage(): string {
     deviceComputing: () => ({}),
     jobs: () => ({ queued: 0, underWay: 0, dead: 0 }),
     rollouts: () => ({}),
+    upstreams: () => [],
     broker: () => ({ clients: 0, received: 0, receivedBytes: 0, refusedConnects: 0 }),
   })
   const rows = metrics

@@ -11,11 +11,16 @@ export interface Received {
 
 type Script = (response: ServerResponse, request: Received) => void | Promise<void>
 
-/** A server whose responses the test writes: one script for each request, the last for all that follow. */
+/** A server whose responses the test writes: one script for each request, the last for all that follow. Probes have none. */
 export async function scriptedUpstream(...scripts: Script[]) {
   const requests: Received[] = []
+  let probes = 0
   const answering = new Set<Socket>()
   const server = createServer(async (request, response) => {
+    if (request.method === 'GET' && request.url?.endsWith('/models')) {
+      probes += 1
+      return void response.end('{"object":"list","data":[]}')
+    }
     answering.add(request.socket)
     response.once('close', () => answering.delete(request.socket))
     const chunks: Buffer[] = []
@@ -35,6 +40,10 @@ export async function scriptedUpstream(...scripts: Script[]) {
   return {
     url: `http://127.0.0.1:${port}/v1`,
     requests,
+    /** Times that it was asked for its models. */
+    get probes() {
+      return probes
+    },
     /** Connections that were ever opened. */
     get opened() {
       return opened

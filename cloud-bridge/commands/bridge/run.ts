@@ -37,6 +37,10 @@ export const command = defineConfiguredCommand({
       'brim bridge run --upstream http://127.0.0.1:8000 --upstream-model qwen2.5-7b',
       "answers of another server with OpenAI's API",
     ],
+    [
+      'brim bridge run --upstream "http://10.0.0.8:8000 weight=2" --upstream http://10.0.0.9:8000 --upstream-model qwen2.5-7b',
+      'of several, the first with twice as many',
+    ],
     ['brim bridge run --bundle new --bundle old', 'while the fleet changes its model: devices have either of the two'],
     ['brim bridge run --config bridge.yaml', 'options from a file, each by its name: "http-port: 7070"'],
     ['brim bridge run --bundle qwen --broker mqtt://127.0.0.1:1883 --broker-admin-file admin', 'with a mosquitto of your own'],
@@ -107,7 +111,7 @@ function printReady({ mqttUrl, httpUrl, dataUrl, modelIds, computing, auth, pin 
     io.out(JSON.stringify({ event: 'ready', mqttUrl, httpUrl, dataUrl, modelId: modelIds[0], modelIds, computing, auth, pin }))
     return
   }
-  const models = modelIds.length > 0 ? modelIds : ['none: answers come from the upstream, and devices get no sessions']
+  const models = modelIds.length > 0 ? modelIds : ['none: answers come from --upstream, and devices get no sessions']
   const lines = [
     'bridge ready',
     `  MQTT    ${mqttUrl}`,

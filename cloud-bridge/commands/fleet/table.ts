@@ -65,6 +65,7 @@ const isAway = (device: FleetRow) => awayStates.includes(shortState(device))
 export function layOutFleet(status: FleetSummary, width = 80, isPart = false): TableLine[] {
   return [
     ...headOf(status, isPart).flatMap((parts) => wrapParts(parts, width).map((text) => ({ text, mood: 'plain' as const }))),
+    ...status.problems.map(({ detail }) => ({ text: cutEnd(`! bridge: ${detail}`, width), mood: 'bad' as const })),
     ...problemLines(status.devices, width),
     ...(status.devices.length === 0 ? [] : [{ text: '', mood: 'plain' as const }, ...tableOf(status.devices, width)]),
   ]

@@ -10,13 +10,21 @@ export interface BridgeHealth {
   readonly damagedJobs: number
   /** Of its models. */
   readonly computing: readonly ShownComputing[]
+  /** Why servers that answer for it get no requests. */
+  readonly upstreamProblems: readonly string[]
 }
 
 /** Where the provider of a GPU has failed, at a bridge or a device. */
 export const gpuFix = 'brim doctor; another driver or ONNX Runtime is tried at the next start, and --provider cpu leaves it so'
 
 /** The most severe first. */
-export function bridgeProblemsOf({ storageFailure, databaseFailure, damagedJobs, computing }: BridgeHealth): BridgeProblem[] {
+export function bridgeProblemsOf({
+  storageFailure,
+  databaseFailure,
+  damagedJobs,
+  computing,
+  upstreamProblems,
+}: BridgeHealth): BridgeProblem[] {
   const problems: BridgeProblem[] = []
   if (storageFailure !== undefined)
     problems.push({
@@ -38,5 +46,11 @@ export function bridgeProblemsOf({ storageFailure, databaseFailure, damagedJobs,
     })
   const failed = computing.find((shown) => shown.failed === true)
   if (failed) problems.push({ kind: 'gpu', detail: `the CPU computes: ${failed.reason}`, fix: gpuFix })
+  for (const detail of upstreamProblems)
+    problems.push({
+      kind: 'upstream',
+      detail,
+      fix: 'start it, or compare address and key with --upstream of "brim bridge config show"; it gets requests again by itself',
+    })
   return problems
 }

@@ -56,6 +56,18 @@ const orin = (id: string, more: object = {}) =>
   })
 
 describe('the table of a fleet', () => {
+  it('shows the problems of the bridge first', () => {
+    const problems = [
+      { kind: 'upstream', detail: 'http://10.0.0.8:8000/v1 gets no requests: upstream 1 cannot be reached', fix: 'x' },
+    ]
+    const hot = device('b', { problems: [{ kind: 'throttled', detail: '' }] })
+    const lines = layOutFleet(fleet([device('a'), hot], { problems }), 200)
+    expect(lines.slice(2, 4)).toEqual([
+      { text: `! bridge: ${problems[0]!.detail}`, mood: 'bad' },
+      { text: '! 1 throttled: b', mood: 'warning' },
+    ])
+  })
+
   it('shows a line per device with figures aligned right, without columns that are unknown for every device', () => {
     expect(textOf(fleet([orin('jetson-01'), device('jetson-02')]))).toEqual([
       'bridge bridge-1  0.1.0  up 3d  14 sessions  KV 25 % of 2.0GB',

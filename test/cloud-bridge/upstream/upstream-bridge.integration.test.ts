@@ -60,15 +60,28 @@ describe('the configuration of an upstream', () => {
   const read = (upstream?: object) => readBridgeConfig({ stateDir: '/state', upstream } as Parameters<typeof readBridgeConfig>[0])
 
   it('names the base URL of an API, or only a server', () => {
-    const urlOf = (url: string) => read({ url, model: 'm' }).upstream?.url
+    const urlOf = (url: string) => read({ url, model: 'm' }).upstreams[0]?.url
     expect(urlOf('http://127.0.0.1:8000')).toBe('http://127.0.0.1:8000/v1')
     expect(urlOf('http://127.0.0.1:8000/')).toBe('http://127.0.0.1:8000/v1')
     expect(urlOf('https://example.org/openai/v1/')).toBe('https://example.org/openai/v1')
   })
 
+  it('gives each server settings of its own, or those of all', () => {
+    const url = ['http://a:8000', 'http://b:8000/v1  model=m,n weight=2.5 key-file=b.key continues=true']
+    expect(read({ url, model: 'm', keyFile: 'key' }).upstreams).toEqual([
+      { url: 'http://a:8000/v1', models: ['m'], weight: 1, keyFile: 'key', continues: false },
+      { url: 'http://b:8000/v1', models: ['m', 'n'], weight: 2.5, keyFile: 'b.key', continues: true },
+    ])
+    expect(readBridgeConfig({ stateDir: '/state', bundle: 'b' }).upstreams).toEqual([])
+  })
+
   it.each([
     ['neither bundle nor upstream', undefined, 'a bridge needs a bundle (--bundle) or a server that answers for it (--upstream)'],
     ['no model', { url: 'http://127.0.0.1:8000' }, 'upstream.model: is missing'],
+    ['one without a model', { url: ['http://a', 'http://b model=m'] }, 'upstream.model: is missing'],
+    ['a server twice', { url: ['http://a:8000', 'http://a:8000/v1 weight=2'], model: 'm' }, 'names a server twice'],
+    ['a setting that does not exist', { url: ['http://a wait=2'], model: 'm' }, 'upstream.url.0: unknown: wait'],
+    ['a weight of none', { url: ['http://a', 'http://b weight=0'], model: 'm' }, 'upstream.url.1: weight: must be at least 0.01'],
     ['another scheme', { url: 'ftp://127.0.0.1', model: 'm' }, 'must be a URL like http://'],
     ['a password', { url: 'http://a:b@127.0.0.1', model: 'm' }, 'a key belongs in a file'],
   ])('with %s is refused', (_, upstream, message) => {

@@ -113,7 +113,7 @@ export type FleetEvent = z.infer<typeof FleetEvent>
 
 /** What needs attention at the bridge itself. */
 export const BridgeProblem = z.object({
-  kind: openEnum(['storage-full', 'database', 'damaged-jobs', 'gpu']),
+  kind: openEnum(['storage-full', 'database', 'damaged-jobs', 'gpu', 'upstream']),
   detail: z.string(),
   fix: z.string().describe('A command or an instruction.'),
 })
