@@ -179,6 +179,7 @@ const local = [
   'bridge backup',
   'bridge config check',
   'bridge config show',
+  'bridge migrate',
   'bridge restore',
   'bridge run',
   'bridge support-bundle',

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { BrimError } from '../../../core/kit/base/errors.ts'
+import { visibleLine } from '../../../core/kit/base/visible-text.ts'
 import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { processFields } from '../../../core/wire/protocol/process-fields.ts'
 import { localBridgeDir } from '../state-dir.ts'
@@ -33,11 +34,11 @@ export const command = defineCommand({
       throw new BrimError('USAGE', 'one of --to and --from names the database', { hint: '--to postgres://…' })
     const { moveFromPostgres, moveToPostgres } = await import('../../replica/migrate.ts')
     const options = { stateDir: localBridgeDir(stateDir, io), url: target, signal: io.signal, progress: io.err }
-    const moved = to === undefined ? await moveFromPostgres({ ...options, fleet }) : await moveToPostgres(options)
-    if (json) return io.out(JSON.stringify({ ...moved, stateDir: options.stateDir }))
-    io.out(
-      `bridge ${moved.bridge} of fleet ${moved.fleet}: ${moved.rows} rows copied, the same on both sides (${moved.digest.slice(0, 12)}…)`,
-    )
+    const done = to === undefined ? await moveFromPostgres({ ...options, fleet }) : await moveToPostgres(options)
+    if (json) return io.out(JSON.stringify({ ...done, stateDir: options.stateDir }))
+    const { bridge, fleet: moved, rows, digest } = done
+    const copied = `${rows} rows copied, the same on both sides (${digest.slice(0, 12)}…)`
+    io.out(visibleLine(`bridge ${bridge} of fleet ${moved}: ${copied}`))
     io.out(
       to === undefined
         ? `start it without --database, with --state-dir ${options.stateDir}`
