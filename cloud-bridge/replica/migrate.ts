@@ -13,7 +13,7 @@ import { type FileRow, FleetDatabase, firstPlace, type Lease } from './fleet-dat
 import { ownVersions, pagesOf, ReplicaFiles } from './replica-files.ts'
 
 /** Of the lease that no other node can take during a migration. */
-const leaseMs = 10 * 60_000
+const leaseMs = 60_000
 /** In place of a node. */
 const migrating = { node: 'migration', url: '', pin: null, auth: true }
 
@@ -43,13 +43,14 @@ export async function moveToPostgres({ stateDir, url, signal, progress }: MoveOp
   const out = join(stateDir, 'migrating')
   let database: FleetDatabase | undefined
   let files: ReplicaFiles | undefined
+  let lease: Lease | undefined
   try {
     rmSync(out, { recursive: true, force: true })
     await backUp({ stateDir, out, telemetry: false, clock: systemClock, signal })
     const { bridge, fleet } = startedAs(join(out, 'bridge.sqlite'))
     database = new FleetDatabase(url, fleet)
     await database.open()
-    const lease = await takeLease(database, bridge, fleet)
+    lease = await takeLease(database, bridge, fleet)
     files = new ReplicaFiles(out)
     files.follow({})
     const sent = new Digest()
@@ -69,10 +70,10 @@ export async function moveToPostgres({ stateDir, url, signal, progress }: MoveOp
       })
     markReplica(stateDir)
     requireLease(await database.ship(lease.number, [], ownVersions))
-    await database.release(lease.number)
     return { fleet, bridge, rows: sent.rows, digest: sent.text }
   } finally {
     files?.close()
+    if (lease) await database?.release(lease.number).catch(() => {})
     await database?.close()
     rmSync(out, { recursive: true, force: true })
     unlock()
@@ -93,6 +94,7 @@ export async function moveFromPostgres({
   const unlock = lockFolder(stateDir)
   const database = new FleetDatabase(url, fleet)
   const files = new ReplicaFiles(stateDir)
+  let lease: Lease | undefined
   try {
     await database.open()
     const record = await database.read()
@@ -103,22 +105,23 @@ export async function moveFromPostgres({
         hint: 'stop its bridges first: what they store later would be missing here',
       })
     // No bridge of the fleet starts meanwhile, nor afterwards: this folder is the fleet's then.
-    const lease = await database.takeLease(migrating, record.lease, leaseMs)
+    lease = await database.takeLease(migrating, record.lease, leaseMs)
     if (!lease)
       throw new BrimError('CONFIG_INVALID', 'a bridge of the fleet has just started', { hint: 'stop its bridges first' })
     files.create(record.versions)
-    const copied = await digestOf(database, (rows, count) => {
+    const copied = await digestOf(database, async (rows, count) => {
       files.apply(rows)
       progress(`${count} rows copied`)
+      requireLease(await database.renew(lease!.number, leaseMs, migrating, undefined))
     })
     files.close()
     for (const { file, migrations } of sharedDatabases) openDatabase(join(stateDir, file), migrations).close()
     markReplica(stateDir, false)
     requireLease(await database.ship(lease.number, [], {}))
-    await database.release(lease.number)
     return { fleet, bridge: record.bridge, rows: copied.rows, digest: copied.text }
   } finally {
     files.close()
+    if (lease) await database.release(lease.number).catch(() => {})
     await database.close()
     unlock()
   }
@@ -132,7 +135,7 @@ async function takeLease(database: FleetDatabase, bridge: string, fleet: string)
   if (lease) return lease
   throw isUnfinished
     ? new BrimError('CONFIG_INVALID', `another migration of the fleet "${fleet}" is under way`, {
-        hint: `one that was interrupted ends after ${leaseMs / 60_000} minutes`,
+        hint: `one that was interrupted ends after ${leaseMs / 1_000} s`,
       })
     : new BrimError('CONFIG_INVALID', `the database knows the fleet "${fleet}" already`, {
         hint: 'give another database, or let this bridge join with --database and an empty --state-dir',
@@ -158,13 +161,13 @@ function startedAs(path: string): { bridge: string; fleet: string } {
 
 async function digestOf(
   database: FleetDatabase,
-  onPage: (rows: readonly FileRow[], count: number) => void = () => {},
+  onPage: (rows: readonly FileRow[], count: number) => Promise<void> = async () => {},
 ): Promise<Digest> {
   const digest = new Digest()
   for (let page = await database.rowsAfter(firstPlace); page; page = await database.rowsAfter(page.after)) {
     const kept = page.rows.filter(({ row }) => row !== null)
     digest.add(kept)
-    onPage(kept, digest.rows)
+    await onPage(kept, digest.rows)
   }
   return digest
 }
