@@ -17,7 +17,7 @@ import { bridgeLlm } from '../disco/bridge-llm.ts'
 import { bridgeSketches } from '../disco/bridge-sketches.ts'
 import type { Budget } from '../disco/budget.ts'
 import type { RemoteCandidate } from '../disco/candidate.ts'
-import { discoEndpoint } from '../disco/endpoint.ts'
+import { type BegunAnswer, discoEndpoint } from '../disco/endpoint.ts'
 import type { Candidates } from '../disco/modes.ts'
 import { anyRequest, DispatchPlanner } from '../disco/planner.ts'
 import { singleEndpoint } from '../disco/single-endpoint.ts'
@@ -73,7 +73,7 @@ export function openDispatch(
   answering: Answering,
   budget: Budget,
 ): AnswerDispatch {
-  const { config, clock, closers, logger } = base
+  const { config, clock, closers, logger, disclosures } = base
   const log = logger.child({ component: 'dispatch' })
   const estimates = new StoredEstimates(store, log)
   closers.push(() => estimates.save())
@@ -157,6 +157,13 @@ export function openDispatch(
   })
   const openedAt = nowIso()
 
+  async function begin(given: AnswerRequest): Promise<BegunAnswer> {
+    const mode = planner.modeOf(given)
+    const reason = mode === 'auto' ? 'auto' : given.mode === mode ? 'client' : 'default'
+    const { answer, end } = disclosures.begin({ mode, reason, rule: null })
+    return { request: { ...given, mode, disclosed: { answer } }, end }
+  }
+
   /** HAT, for a private answer that the small model does not go on with and that is delivered as fast as it comes. */
   function alone(request: AnswerRequest): Endpoint | undefined {
     const { llm, slm } = answering
@@ -180,7 +187,7 @@ export function openDispatch(
       const model = llm?.text ?? slm?.model ?? openServer()?.endpoint.model ?? sketches?.endpoint.model
       if (!model) throw problem()
       const plan = (request: AnswerRequest, signal: AbortSignal) => planner.plan(request, signal)
-      const endpoint = discoEndpoint({ model, clock, alone, plan })
+      const endpoint = discoEndpoint({ model, clock, begin, alone, plan })
       return { name: model.name, endpoint, createdAt: llm?.manifest.card.createdAt ?? openedAt }
     },
     get problem() {
@@ -214,7 +221,7 @@ export function openDispatch(
 /** Undefined: the bridge may not see questions. */
 function sketchesOf(
   mode: 'sketch' | 'auto',
-  { config, clock }: Base,
+  { config, clock, disclosures }: Base,
   bridge: () => BridgeHttp | undefined,
   untilReachable: (signal: AbortSignal) => Promise<void>,
   logger: Base['logger'],
@@ -222,14 +229,22 @@ function sketchesOf(
   const { server, limits } = config
   if (server?.at !== 'bridge') return undefined
   const random = seededRandom(nextSeed())
-  const endpoint = bridgeSketches({ bridge, limits: upstreamLimitsOf('server', limits), mode, clock, random, logger })
+  const endpoint = bridgeSketches({
+    bridge,
+    leavingOf: disclosures.text('sketches'),
+    limits: upstreamLimitsOf('server', limits),
+    mode,
+    clock,
+    random,
+    logger,
+  })
   const name = mode === 'sketch' ? 'sketches of the bridge' : 'plan of the bridge'
   return { spender: 'server', way: 'sketches', name, endpoint, continues: false, pauses: false, untilReachable }
 }
 
 /** @returns the server as it is now; undefined: none is configured, or the bridge's model is not on this device */
 function serverOpener(
-  { config, clock }: Base,
+  { config, clock, disclosures }: Base,
   models: ActiveModels,
   bridge: () => BridgeHttp | undefined,
   untilLinked: (signal: AbortSignal) => Promise<void>,
@@ -241,6 +256,7 @@ function serverOpener(
     limits: upstreamLimitsOf('server', limits),
     clock,
     random: seededRandom(nextSeed()),
+    leavingOf: disclosures.text(server.at === 'bridge' ? 'bridge' : 'server'),
     logger: logger.child({ server: server.at }),
   }
   if (server.at !== 'bridge') {

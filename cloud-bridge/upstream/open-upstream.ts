@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../core/answer/endpoint/endpoint.ts'
 import { readApiKey } from '../../core/answer/upstream/api-key.ts'
 import { upstreamEndpoint } from '../../core/answer/upstream/endpoint.ts'
+import { leftByClients } from '../../core/answer/upstream/leaving.ts'
 import { upstreamLimitsOf } from '../../core/answer/upstream/limit-table.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
@@ -27,6 +28,7 @@ export function openUpstream(
     model,
     key,
     continues,
+    leavingOf: leftByClients,
     limits: upstreamLimitsOf('upstream', limits, {
       queue: limits.upstreamQueue,
       maxRetryAfterMs,

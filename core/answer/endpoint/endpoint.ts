@@ -51,6 +51,14 @@ export interface AnswerRequest {
   readonly onWaiting?: () => void
   /** Of a server that is paid. Absent: what it costs is of no interest. */
   readonly billing?: Billing
+  /** Its entry in a device's ledger of what leaves it. Absent: the answer was begun by a job of a bridge. */
+  readonly disclosed?: DisclosedAnswer
+}
+
+/** An answer in a device's ledger of what leaves it. */
+export interface DisclosedAnswer {
+  /** Its number. */
+  readonly answer: number
 }
 
 /** Learns from the endpoint of another server what may have to be paid for. A request that was sent and not refused is not repeated. */

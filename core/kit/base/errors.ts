@@ -118,6 +118,7 @@ export const errorCodes = {
   STORE_FAILED: 1,
   STORE_DAMAGED: 1,
   STORAGE_FULL: 1,
+  DISCLOSURE_UNRECORDED: 1,
   STATE_IN_USE: 1,
   BACKUP_INVALID: 1,
   // jobs
