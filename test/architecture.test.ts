@@ -410,6 +410,7 @@ describe('ways out of a device', () => {
     'agent/parts/dispatch.ts': 'upstreamEndpoint demands a `leaving`, and tells it first',
     'agent/slm/server-model.ts': 'the same',
     'agent/link/mqtt-connection.ts': 'state, telemetry and log without text; results of jobs are told by parts/work.ts',
+    'agent/disclosures/classifier.ts': 'loopback alone',
     'agent/bundles/get.ts': 'GET of bundles and releases',
     'agent/bundles/fetch-small.ts': 'reads what get.ts gets',
     'agent/identity/credentials.ts': 'proofs of identity',

@@ -12,6 +12,9 @@ import { seededRandom } from '../../core/kit/base/random.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
 import { DispatchMachine } from '../../core/policy/disco/dispatch-machine.ts'
 import { flopsOf } from '../../core/policy/disco/flops.ts'
+import { strictEnough } from '../../core/policy/disco/strict-mode.ts'
+import { FieldError } from '../../core/wire/openai/api-error.ts'
+import { PromptRules } from '../disclosures/prompt-rules.ts'
 import type { BridgeHttp } from '../disco/ask-bridge.ts'
 import { bridgeLlm } from '../disco/bridge-llm.ts'
 import { bridgeSketches } from '../disco/bridge-sketches.ts'
@@ -156,12 +159,19 @@ export function openDispatch(
     clock,
   })
   const openedAt = nowIso()
+  const rules = new PromptRules(config.privacy, log)
 
-  async function begin(given: AnswerRequest): Promise<BegunAnswer> {
-    const mode = planner.modeOf(given)
-    const reason = mode === 'auto' ? 'auto' : given.mode === mode ? 'client' : 'default'
-    const { answer, end } = disclosures.begin({ mode, reason, rule: null })
-    return { request: { ...given, mode, disclosed: { answer } }, end }
+  /** In the mode that was asked for, or in a stricter one that the owner's rules demand. @throws FieldError where it cannot answer */
+  async function begin(given: AnswerRequest, signal: AbortSignal): Promise<BegunAnswer> {
+    const asked = planner.modeOf(given)
+    const applied = await rules.appliedTo(given, asked, signal)
+    const { llm, slm } = answering
+    const mode = applied ? strictEnough(applied.mode, { hat: llm !== undefined, smallModel: slm !== undefined }) : asked
+    const request = { ...given, mode }
+    if (applied) checkRuled(planner, request, applied.name)
+    const reason = applied ? 'rule' : mode === 'auto' ? 'auto' : given.mode === mode ? 'client' : 'default'
+    const { answer, end } = disclosures.begin({ mode, reason, rule: applied?.name ?? null })
+    return { request: { ...request, disclosed: { answer, rule: applied && { name: applied.name, asked } } }, end }
   }
 
   /** HAT, for a private answer that the small model does not go on with and that is delivered as fast as it comes. */
@@ -215,6 +225,16 @@ export function openDispatch(
           : null,
       }
     },
+  }
+}
+
+/** @throws FieldError REQUEST_INVALID, which names the rule */
+function checkRuled(planner: DispatchPlanner, request: AnswerRequest, rule: string): void {
+  try {
+    planner.check(request)
+  } catch (error) {
+    const why = `the rule ${rule} of this device's owner has this prompt answered in the mode "${request.mode}"`
+    throw new FieldError('REQUEST_INVALID', 'brim.mode', `${why}: ${error instanceof Error ? error.message : ''}`)
   }
 }
 

@@ -6,7 +6,7 @@ import { checkSampling, type Sampling } from '../../model/engine/sampler.ts'
 import type { Grammar, TokenConstraint } from '../../model/grammar/grammar.ts'
 import type { AnswerEnd } from '../../model/text/answer-stream.ts'
 import { hermes } from '../../model/text/tool-format.ts'
-import type { DiscoFigures, EndpointFigures, PiceFigures } from './figures.ts'
+import type { DiscoFigures, EndpointFigures, PiceFigures, RuleFigures } from './figures.ts'
 import type { Prompt } from './prompt.ts'
 import { type Answered, inTokensOf, type RemoteModel, type TextModel } from './text-model.ts'
 import { callGrammar, type Tools } from './tools.ts'
@@ -59,6 +59,8 @@ export interface AnswerRequest {
 export interface DisclosedAnswer {
   /** Its number. */
   readonly answer: number
+  /** The owner's rule that has changed its mode. Absent: none has. */
+  readonly rule?: RuleFigures | undefined
 }
 
 /** Learns from the endpoint of another server what may have to be paid for. A request that was sent and not refused is not repeated. */
