@@ -10,6 +10,7 @@ import { DeviceTelemetry } from '../core/wire/protocol/messages.ts'
 import { withMqttPort } from '../core/wire/protocol/mqtt-url.ts'
 import { processFields } from '../core/wire/protocol/process-fields.ts'
 import { PublicKey } from '../core/wire/signing/signature.ts'
+import { DisclosuresConfig, PrivacyConfig } from './disclosures/config.ts'
 import { BudgetConfig, DispatchConfig, ServerConfig } from './disco/config.ts'
 import { drafterNames } from './hat/create-drafter.ts'
 import { AgentLimits } from './limits.ts'
@@ -131,6 +132,8 @@ export const AgentFields = z.strictObject({
   dispatch: DispatchConfig.prefault({}),
   server: ServerConfig.optional(),
   budget: BudgetConfig.prefault({}),
+  privacy: PrivacyConfig.prefault({}),
+  disclosures: DisclosuresConfig.prefault({}),
   fleet: processFields.fleet,
   /** Folder of the agent's databases and key; created when missing. */
   stateDir: nonEmpty,

@@ -1,6 +1,7 @@
 import { birthsTable } from '../core/kit/store/births.ts'
 import type { Migrations } from '../core/kit/store/open-database.ts'
 import type { StoreFile } from '../core/kit/store/require-stores.ts'
+import { disclosureTables } from './disclosures/ledger.ts'
 import { spendingTables } from './disco/spending-ledger.ts'
 import { estimatesTable } from './disco/stored-estimates.ts'
 import { instanceTable } from './identity/instance.ts'
@@ -28,4 +29,5 @@ export const agentDatabases: readonly StoreFile[] = [
   { file: 'jobs.sqlite', migrations: ledgerMigrations, holds: 'records' },
   { file: 'spool.sqlite', migrations: [spoolTables], holds: 'figures' },
   { file: 'spending.sqlite', migrations: [spendingTables], holds: 'figures' },
+  { file: 'disclosures.sqlite', migrations: [disclosureTables], holds: 'figures' },
 ]

@@ -141,7 +141,9 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/telemetry': { values: [], types: ['core/wire/protocol'] },
 
   // The link declares the ports that it needs; identity, jobs and remote implement them.
-  'agent/link': { values: ['core'] },
+  // What leaves the device, and what may: the ways out take its types, and write to it.
+  'agent/disclosures': { values: ['core'] },
+  'agent/link': { values: ['core'], types: ['agent/disclosures'] },
   'agent/identity': { values: ['core'], types: ['agent/link'] },
   'agent/device': { values: ['core'] },
   'agent/telemetry': { values: ['core'], types: ['agent/device'] },
@@ -164,7 +166,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/limits.ts': { values: ['core/answer/upstream', 'core/kit/base'] },
   // The migrations of every part's database.
   'agent/databases.ts': { values: ['core', 'agent'] },
-  'agent/config.ts': { values: ['core', 'agent/disco/config.ts', 'agent/hat', 'agent/limits.ts'] },
+  'agent/config.ts': { values: ['core', 'agent/disclosures/config.ts', 'agent/disco/config.ts', 'agent/hat', 'agent/limits.ts'] },
   // The parts of the composition root: nothing but agent.ts imports them.
   'agent/parts': { values: ['core', 'agent'] },
   'agent/variant.ts': { values: ['core'], types: ['agent/hat', 'agent/slm'] },
@@ -423,6 +425,63 @@ describe('one mechanism for one idea', () => {
     const sends = /import \{[^}]*\brequest\b[^}]*\} from 'node:https?'|\bfetch\(/
     const clients = own.filter((file) => sends.test(readFileSync(file, 'utf8'))).map((file) => relative(root, file))
     expect(clients).toEqual(['core/kit/base/http-client.ts'])
+  })
+})
+
+describe('ways out of a device', () => {
+  /** The agent's files from which a connection can be opened, and why no content of an answer leaves by it without an entry. */
+  const connecting: Readonly<Record<string, string>> = {
+    'agent/link/data-socket.ts': 'its one user, data-connection.ts, tells the ledger of rows; the rest are control messages',
+    'agent/disco/ask-bridge.ts': 'openStream demands a `leaving`, and tells it first',
+    'agent/parts/dispatch.ts': 'upstreamEndpoint demands a `leaving`, and tells it first',
+    'agent/slm/server-model.ts': 'the same',
+    'agent/link/mqtt-connection.ts': 'state, telemetry and log without text; results of jobs are told by parts/work.ts',
+    'agent/disclosures/classifier.ts': 'loopback alone',
+    'agent/bundles/get.ts': 'GET of bundles and releases',
+    'agent/bundles/fetch-small.ts': 'reads what get.ts gets',
+    'agent/identity/credentials.ts': 'proofs of identity',
+    'agent/identity/post-json.ts': 'enrolment',
+    'agent/api/server.ts': 'listens',
+    'agent/parts/api.ts': 'listens',
+    'agent/commands/ask.ts': 'another process: a client of the agent, or of the bridge that its user names',
+    'agent/commands/budget.ts': 'a client of the agent',
+    'agent/commands/disclosures.ts': 'a client of the agent',
+    'agent/commands/bridge-check.ts': 'checks that a port is open',
+    'agent/commands/support-bundle.ts': 'what its user sends is in a file first',
+  }
+  const packages = ['ws', 'mqtt', 'node:net', 'node:tls', 'node:http', 'node:https', 'node:http2', 'node:dgram']
+  const harmless = ['isIP', 'isIPv4', 'isIPv6', 'BlockList']
+
+  /** Names that a file takes as values, by module. */
+  const valuesIn = (file: string) => {
+    const pattern = /^(?:import|export)\s+(?!type\s)([^'"]*?)\s*from\s+'([^']+)'|\bimport\(\s*'([^']+)'\s*\)/gm
+    return [...readFileSync(join(root, file), 'utf8').matchAll(pattern)].flatMap(([, names = '', named, dynamic]) => {
+      const taken = (/\{([\s\S]*)\}/.exec(names)?.[1] ?? names).split(',').map((name) => name.trim())
+      const values = dynamic === undefined ? taken.filter((name) => name !== '' && !name.startsWith('type ')) : ['*']
+      const from = named ?? dynamic ?? ''
+      return values.length > 0
+        ? [{ from: from.startsWith('.') ? relative(root, resolve(root, dirname(file), from)) : from, values }]
+        : []
+    })
+  }
+  const connects = (file: string, reaching: ReadonlySet<string>) =>
+    valuesIn(file).some(
+      ({ from, values }) => reaching.has(from) || (packages.includes(from) && values.some((name) => !harmless.includes(name))),
+    )
+
+  it('are listed, each with what tells the ledger of disclosures', () => {
+    const own = files.map((file) => relative(root, file))
+    const reaching = new Set<string>()
+    for (let before = -1; before < reaching.size; ) {
+      before = reaching.size
+      for (const file of own) if (file.startsWith('core/') && connects(file, reaching)) reaching.add(file)
+    }
+    const found = own.filter((file) => file.startsWith('agent/') && connects(file, reaching))
+    expect(found.sort()).toEqual(Object.keys(connecting).sort())
+  })
+
+  it('take no `leaving` that tells nothing', () => {
+    expect(matchesIn(tsFiles(join(root, 'agent')), /leftByClients/g)).toEqual([])
   })
 })
 

@@ -1,5 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { BrimError } from '../../core/kit/base/errors.ts'
+import { parseRequest } from '../../core/wire/openai/request.ts'
+import { type DisclosureList, DisclosureQuery } from '../../core/wire/protocol/disclosures.ts'
 import type { Spending } from '../../core/wire/protocol/spending.ts'
 
 export interface HealthOptions {
@@ -9,18 +11,24 @@ export interface HealthOptions {
   readonly problems: () => readonly BrimError[]
   /** What answers have cost. */
   readonly spending: () => Spending
+  /** What has left the device: the last entries, in their order. */
+  disclosures(query: { readonly after: number; readonly sinceMs: number; readonly limit: number }): DisclosureList
 }
 
 /**
  * /health describes the agent, with status 200 as long as it runs. /ready is for orchestrators: 503 while requests would fail. It
- * needs no key and no allowed Host, and tells only codes. /budget is what answers have cost.
+ * needs no key and no allowed Host, and tells only codes. /budget is what answers have cost, /v1/disclosures what has left for them.
  */
-export function addHealthRoutes(app: FastifyInstance, { health, problems, spending }: HealthOptions): void {
+export function addHealthRoutes(app: FastifyInstance, { health, problems, spending, disclosures }: HealthOptions): void {
   app.get('/health', async () => {
     const reasons = problems().map(({ code, message, hint = null }) => ({ code, message, hint }))
     return { status: reasons.length === 0 ? 'ok' : 'degraded', reasons, ...health() }
   })
   app.get(budgetPath, async () => spending())
+  app.get(disclosuresPath, async ({ query }) => {
+    const { since, ...rest } = parseRequest(DisclosureQuery, query)
+    return disclosures({ ...rest, sinceMs: since === undefined ? 0 : Date.parse(since) })
+  })
   app.get(readyPath, async (_, reply) => {
     const reasons = problems().map(({ code }) => code)
     const isReady = reasons.length === 0
@@ -30,3 +38,4 @@ export function addHealthRoutes(app: FastifyInstance, { health, problems, spendi
 
 export const readyPath = '/ready'
 export const budgetPath = '/budget'
+export const disclosuresPath = '/v1/disclosures'

@@ -164,6 +164,7 @@ function figuresOf({ ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, ...more }:
     ...(more.wire === 'int8' ? ['int8 states: tokens may differ from the reference'] : []),
     ...Object.values(referenceOf(more)).map((note) => `computed by ${more.computing?.provider}; ${note}`),
     ...(more.pice ? [sketchOf(more.pice)] : []),
+    ...(more.disco?.rule ? [ruleOf(more.disco.mode, more.disco.rule)] : []),
     ...(disco ? dispatchOf(more.sources, disco) : []),
     ...(more.fallback ? [`${disco ? '' : fallbackOf(more.sources)}${more.fallback.message} [${more.fallback.code}]`] : []),
   ].join(' · ')
@@ -174,6 +175,9 @@ function referenceOf({ computing }: Pick<BrimReport, 'computing'>): { readonly r
   if (!computing || computing.provider === 'cpu') return {}
   return { reference: `to be compared with the reference on ${computing.provider}, but for near ties` }
 }
+
+const ruleOf = (mode: string, { name, asked }: { readonly name: string; readonly asked: string }) =>
+  `the rule ${name} of this device's owner: mode ${mode} in place of ${asked}`
 
 /** What devices have written, and why the LLM has written the rest. */
 function sketchOf({ mode, reason, sketchLines, expandedSentences }: NonNullable<BrimReport['pice']>): string {

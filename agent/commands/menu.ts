@@ -13,6 +13,7 @@ export const menu: Menu = {
     enroll: ['enrol this device at a bridge; its private key never leaves it', () => import('./enroll.ts')],
     'reset-identity': ["replace this device's key and enrolment, for a copied system image", () => import('./reset-identity.ts')],
     budget: ['show what answers have cost, and what they may cost', () => import('./budget.ts')],
+    disclosures: ['show what has left this device for each answer, to where, and why', () => import('./disclosures.ts')],
     'support-bundle': ['write what helps to find a fault, without secrets and prompts', () => import('./support-bundle.ts')],
     sample: ['print one telemetry sample of this device', () => import('./sample.ts')],
   },

@@ -62,6 +62,7 @@ export const command = defineConfiguredCommand({
     mode: 'Dispatch of answers (DiSCo)',
     server: 'Server',
     'budget-dollars': 'Budget',
+    'privacy-rule': 'Privacy',
     fleet: 'Fleet, state and API',
     threads: 'Computing and drafting (HAT)',
     patience: 'Link and telemetry',

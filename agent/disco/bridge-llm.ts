@@ -9,6 +9,7 @@ import {
 import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
 import { createAttempts } from '../../core/answer/upstream/attempts.ts'
 import type { UpstreamLimits } from '../../core/answer/upstream/endpoint.ts'
+import type { Leaving, LeavingOf } from '../../core/answer/upstream/leaving.ts'
 import type { Watchdog } from '../../core/answer/upstream/watchdog.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
@@ -25,6 +26,7 @@ export interface BridgeLlmOptions {
   readonly modelId: string
   /** The bridge to ask now; undefined: its address is not known yet. */
   readonly bridge: () => BridgeHttp | undefined
+  readonly leavingOf: LeavingOf
   readonly limits: Omit<UpstreamLimits, 'answerBytes'>
   readonly clock: Clock
   readonly random: Random
@@ -42,7 +44,8 @@ const isLost = (error: unknown): boolean => !(error instanceof BrimError) || err
  * The bridge's own LLM as the remote side of this device's answers (DiSCo): prompt and answer travel as token ids, so that the
  * answer may begin and end elsewhere. The bridge sees both.
  */
-export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logger }: BridgeLlmOptions): TokenEndpoint {
+export function bridgeLlm(options: BridgeLlmOptions): TokenEndpoint {
+  const { model, modelId, bridge, limits, clock, random, logger } = options
   const failures = new BridgeFailures(model.name)
   const attempts = createAttempts({ limits, failures, clock, random, logger })
   const userOf = clientNames()
@@ -52,6 +55,7 @@ export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logge
   async function* read(
     first: AsyncIterable<Uint8Array>,
     asked: AnswerAsked,
+    leaving: Leaving,
     watchdog: Watchdog,
     signal: AbortSignal,
   ): AsyncGenerator<TokenDelta, void> {
@@ -66,7 +70,7 @@ export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logge
         if (!isLost(error)) throw error
         // Streams that carry nothing are not resumed for ever.
         fruitless = progress.tokens > tokens ? 0 : fruitless + 1
-        const resumed = fruitless < maxFruitless ? await resume(progress.lastId, watchdog, signal) : undefined
+        const resumed = fruitless < maxFruitless ? await resume(progress.lastId, leaving, watchdog, signal) : undefined
         if (!resumed) throw error
         logger.info({ tokens: progress.tokens }, 'the stream of an answer broke off: it is resumed')
         stream = resumed
@@ -75,13 +79,13 @@ export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logge
   }
 
   /** @returns undefined: the answer cannot be resumed */
-  async function resume(lastId: string | undefined, watchdog: Watchdog, signal: AbortSignal) {
+  async function resume(lastId: string | undefined, leaving: Leaving, watchdog: Watchdog, signal: AbortSignal) {
     if (lastId === undefined) return undefined
     const path = `answers/${encodeURIComponent(lastId.slice(0, lastId.lastIndexOf('/')))}/events`
     for (const waitMs of resumeWaitsMs) {
       await clock.sleep(waitMs, signal)
       try {
-        return await open({ path, after: lastId }, watchdog, signal)
+        return await open({ path, after: lastId, leaving }, watchdog, signal)
       } catch (err) {
         signal.throwIfAborted()
         logger.info({ err }, 'the answer could not be resumed')
@@ -99,14 +103,16 @@ export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logge
       const body = { model: modelId, user: userOf(request.client), ...bodyOf(request, start, model) }
       const { maxTokens = Number.POSITIVE_INFINITY } = request
       const asked = { model, maxTokens, eos: start.eos }
+      const leaving = options.leavingOf(request)
       let ended = signal
       yield* attempts(
         {
+          leaving,
           open(watchdog, stopping) {
             ended = stopping
-            return open({ path: 'completions', body }, watchdog, stopping)
+            return open({ path: 'completions', body, leaving }, watchdog, stopping)
           },
-          read: (stream, watchdog) => read(stream, asked, watchdog, ended),
+          read: (stream, watchdog) => read(stream, asked, leaving, watchdog, ended),
         },
         signal,
       )

@@ -22,10 +22,10 @@ const name = 'brim'
  * The bridge's answers of a mode that may sketch, as text: its LLM may write a sketch that other devices expand (PICE), so that an answer has
  * tokens of several models. The bridge sees question and answer.
  */
-export function bridgeSketches({ bridge, limits, mode, clock, random, logger }: BridgeSketchesOptions): Endpoint {
+export function bridgeSketches({ bridge, leavingOf, limits, mode, ...options }: BridgeSketchesOptions): Endpoint {
   const model: RemoteModel = { name }
   const failures = new BridgeFailures(name)
-  const attempts = createAttempts({ limits, failures, clock, random, logger })
+  const attempts = createAttempts({ ...options, limits, failures })
   const userOf = clientNames()
   const open = bridgeAsker(bridge, limits, failures)
   return {
@@ -34,10 +34,12 @@ export function bridgeSketches({ bridge, limits, mode, clock, random, logger }: 
       const { path, body } = upstreamRequest(request, name)
       const { maxTokens = Number.POSITIVE_INFINITY, tokensPerS, client } = request
       const brim = { mode, ...(tokensPerS === undefined ? {} : { tokens_per_s: tokensPerS }) }
-      const asked = { path, body: { ...body, user: userOf(client), brim } }
+      const leaving = leavingOf(request)
+      const asked = { path, leaving, body: { ...body, user: userOf(client), brim } }
       const reading = { model, maxTokens, promptTokens: promptTokensOf(request) }
       yield* attempts(
         {
+          leaving,
           open: (watchdog, stopping) => open(asked, watchdog, stopping),
           read: (stream, watchdog) => readAnswer(stream, reading, limits, watchdog, failures),
         },

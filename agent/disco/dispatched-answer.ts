@@ -308,6 +308,7 @@ export class DispatchedAnswer implements RunListener {
     const { mode, constrained, dispatch, tokensPerS, costOf, exhausted, sides, ways } = this.#plan
     const startMs = (side: Side) => (sides[side] && Number.isFinite(dispatch[side]) ? dispatch[side] : null)
     const { winner, migrations, stalls, stalledMs } = this.#plan.controller
+    const { rule } = this.#request.disclosed ?? {}
     return {
       mode,
       constrained: constrained ? reportedSide(constrained) : null,
@@ -320,6 +321,7 @@ export class DispatchedAnswer implements RunListener {
       stalls,
       stalledMs,
       ...(ways && { ways }),
+      ...(rule && { rule }),
     }
   }
 }

@@ -23,7 +23,8 @@ export function singleEndpoint(endpoint: TokenEndpoint, { clock, onEnded }: Sing
       let tokens = 0
       let firstTokenMs: number | undefined
       let hasFailed = false
-      const disco = () => figuresOf({ promptTokens, tokens })
+      const { rule } = request.disclosed ?? {}
+      const disco = () => ({ ...figuresOf({ promptTokens, tokens }), ...(rule && { rule }) })
       try {
         for await (const delta of endpoint.answer(request, signal)) {
           firstTokenMs ??= clock.nowMs() - startedMs

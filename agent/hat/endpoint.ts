@@ -16,12 +16,13 @@ export function hatEndpoint(options: HatOptions, model: TextModel): TokenEndpoin
       let free: (() => void) | undefined
       try {
         const { ids: prompt, answered, maxTokens, eos } = await startOf(request, model, signal)
-        const { client, sampling, logprobs, onWaiting } = request
+        const { client, sampling, logprobs, onWaiting, disclosed } = request
+        const common = { client, sampling, logprobs, onWaiting, answer: disclosed?.answer }
         free = await options.slots?.take(signal)
         constraint = await constraintOf(request, model)
         const tokensPerS = drainRate(request.tokensPerS)
         let left = maxTokens
-        const session = { client, prompt, answered, maxTokens, sampling, constraint, logprobs, eos, tokensPerS, onWaiting }
+        const session = { ...common, prompt, answered, maxTokens, constraint, eos, tokensPerS }
         for await (const { tokens, logprobs, figures } of answerByHat(options, session, signal)) {
           left -= tokens.length
           yield { source, tokens, ...(logprobs && { logprobs }), end: endOf(tokens, left, eos), figures }

@@ -69,7 +69,7 @@ export class HatExecutor {
   /** @param begun the first rows of the prompt, which the device has from an earlier answer */
   constructor(options: HatOptions, request: HatRequest, session: LinkSession, begun?: DeviceStream) {
     const { dims, input, wire, coders, speed, padding } = options
-    const { prompt, maxTokens, tokensPerS } = request
+    const { prompt, maxTokens, tokensPerS, answer } = request
     this.#options = options
     this.#request = request
     this.#first = session
@@ -78,7 +78,7 @@ export class HatExecutor {
     this.#drafter = drafterOf(options.createDrafter(request.sampling, this.#constraint), this.#constraint)
     this.#stream = begun ?? new DeviceStream(input, dims.hidden, prompt.length)
     const openAnother = (isLost: boolean, avoid: string | undefined, signal: AbortSignal) => {
-      const another = { ...options, open: (until: AbortSignal) => options.open(until, { wire, coders, avoid }) }
+      const another = { ...options, open: (until: AbortSignal) => options.open(until, { wire, coders, avoid, answer }) }
       return isLost ? reopen(another, signal, request.onWaiting) : open(another, signal)
     }
     this.#uplink = new Uplink(session, this.#stream.shallow, openAnother, this.#events)

@@ -61,6 +61,8 @@ export interface HatRequest {
   readonly eos: readonly number[]
   /** Tokens per second that the reader takes, > 0; undefined: unknown. */
   readonly tokensPerS?: number | undefined
+  /** Its number in the ledger of disclosures; undefined: a job's. */
+  readonly answer?: number | undefined
   /** Called when the answer waits for a bridge, because its session was lost. */
   readonly onWaiting?: (() => void) | undefined
 }

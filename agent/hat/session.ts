@@ -18,7 +18,10 @@ export async function* answerByHat(
   answerBudget(request.prompt, request.maxTokens, options.dims)
   const { prefixes, wire, coders } = options
   const { resume, stream } = (await prefixes?.find(request.client, request.prompt)) ?? {}
-  const first = { ...options, open: (until: AbortSignal) => options.open(until, { resume, wire, coders, early: true }) }
+  const first = {
+    ...options,
+    open: (until: AbortSignal) => options.open(until, { resume, wire, coders, early: true, answer: request.answer }),
+  }
   const session = await open(first, signal).catch((error: unknown) => {
     stream?.release()
     throw signal.aborted ? canceled(signal, error) : error

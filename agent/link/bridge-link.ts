@@ -17,7 +17,9 @@ import type { ControlService } from './ports.ts'
 /** How long a session request waits for the broker, and then for a bridge's retained state. */
 const discoveryWaitMs = 3_000
 
-export interface BridgeLinkOptions extends Omit<ControlLinkOptions, 'onBridges'>, Pick<DataConnectionOptions, 'speed'> {
+export interface BridgeLinkOptions
+  extends Omit<ControlLinkOptions, 'onBridges'>,
+    Pick<DataConnectionOptions, 'speed' | 'disclosures'> {
   /** URL of the data plane as a device that has not enrolled sees it; absent: the URL that the bridge announces. */
   readonly dataUrl?: string | undefined
 }

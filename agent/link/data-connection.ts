@@ -10,17 +10,12 @@ import { sessionBits, sessionHex, type ToBridge, ToDevice } from '../../core/wir
 import { isProbe } from '../../core/wire/protocol/probe.ts'
 import { readMessage } from '../../core/wire/protocol/read-message.ts'
 import type { StateCoders } from '../../core/wire/protocol/row-coder.ts'
+import type { Disclosures } from '../disclosures/disclosures.ts'
 import { DataSocket, type DataSocketOptions, webSocketBytes } from './data-socket.ts'
 import { bridgeUnreachable, connectError, remoteError } from './link-errors.ts'
 import { LinkProbe, probeBytes } from './link-probe.ts'
-import {
-  type LinkSession,
-  type LinkSessionOptions,
-  OpenSession,
-  type SessionTerms,
-  type SessionTransport,
-} from './link-session.ts'
-import { SessionRequests } from './session-requests.ts'
+import { type LinkSession, type LinkSessionOptions, OpenSession, type SessionTerms } from './link-session.ts'
+import { type SessionForm, SessionRequests } from './session-requests.ts'
 import { SilenceWatch } from './silence-watch.ts'
 
 /** Time for the bridge to welcome the device. */
@@ -33,13 +28,14 @@ export interface DataConnectionOptions extends Pick<DataSocketOptions, 'url' | '
   readonly birth: number
   /** Measured speed of this device; the bridge sizes its chunks by it. */
   readonly speed: DeviceSpeed
+  /** Is told of all rows, before they are sent. */
+  readonly disclosures: Disclosures
   readonly random: Random
   readonly logger: Logger
 }
 
 type Message<T extends ToDevice['type']> = Extract<ToDevice, { type: T }>
 type Open = Extract<ToBridge, { type: 'open' }>
-type SessionForm = Pick<SessionTransport, 'wire' | 'coders'>
 
 /** A session that is open for its answer ends with it. */
 const never = new AbortController().signal
@@ -132,7 +128,7 @@ export class DataConnection {
 
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
   async open(modelId: string, signal: AbortSignal, sessionOptions: LinkSessionOptions = {}): Promise<LinkSession> {
-    const { resume, wire = 'fp16', early = false } = sessionOptions
+    const { resume, wire = 'fp16', early = false, answer } = sessionOptions
     const coders = this.#mayCode(sessionOptions.coders) ? sessionOptions.coders : undefined
     this.#socket.ended.throwIfAborted()
     signal.throwIfAborted()
@@ -140,7 +136,7 @@ export class DataConnection {
     this.#sendRates()
     const resumed = resume && { resume: { handle: resume.handle, length: resume.length } }
     const options = { modelId, ...resumed, wire: coders ? ('fp16c' as const) : wire }
-    const form = { wire, coders }
+    const form = { wire, coders, answer }
     const terms = early && this.#acceptsEarly ? this.#terms.get(modelId) : undefined
     if (terms) return this.#openEarly(options, form, terms)
     return this.#requests.add((request) => {
@@ -294,7 +290,8 @@ export class DataConnection {
     return coders !== undefined && this.#codings.has(coders.id)
   }
 
-  #createSession(message: SessionTerms, { wire, coders }: SessionForm): OpenSession {
+  #createSession(message: SessionTerms, { wire, coders, answer }: SessionForm): OpenSession {
+    const leaving = this.#options.disclosures.states(this.#options.url, answer)
     const session: OpenSession = new OpenSession(message, {
       bridge: this.#options.url,
       clock: this.#options.clock,
@@ -307,8 +304,9 @@ export class DataConnection {
           this.#options.logger.info('rows do not fit their coded length: this connection sends fp16 from now on')
         this.#codings = new Set()
       },
-      send: (frame, replyBytes) => {
+      send: (frame, rows, replyBytes) => {
         this.#sendRates()
+        leaving.rows(rows, frame.byteLength)
         session.bytesUp += this.#socket.send(frame)
         return this.#silence.expect(frame.byteLength, replyBytes)
       },
@@ -321,6 +319,7 @@ export class DataConnection {
         if (keep === undefined || this.#socket.ended.aborted) return Promise.resolve(undefined)
         return new Promise((resolve) => this.#handles.set(message.session, resolve))
       },
+      onEnded: () => leaving.ended(),
     })
     return session
   }

@@ -44,6 +44,8 @@ export interface LinkSessionOptions {
    * `chunkTokens` are what the device expects until then, and a refusal is the failure of the first exchange.
    */
   readonly early?: boolean | undefined
+  /** Number of the answer in the ledger of disclosures; absent: a job's. */
+  readonly answer?: number | undefined
 }
 
 /** Form of the frames of one exchange; the session fixes the wire encoding. */
@@ -104,14 +106,17 @@ export interface SessionTransport {
   /** Called when rows did not fit their length, which shows: from now on, no rows of this connection are coded. */
   onUnfit(): void
   /**
+   * @param rows in the frame
    * @param replyBytes expected size of the reply
    * @returns to be called when the reply has arrived, or is no longer needed
    */
-  send(bytes: Uint8Array, replyBytes: number): () => void
+  send(frame: Uint8Array, rows: number, replyBytes: number): () => void
   /** Only to a bridge that accepts it. */
   report(tokensPerS: number, undelivered: number): void
   /** Called once, if the device closes the session. @param keep positions to cache @returns their handle */
   onClose(keep?: number): Promise<string | undefined>
+  /** Called once, when no rows follow. */
+  onEnded(): void
 }
 
 interface PendingReply {
@@ -197,7 +202,7 @@ export class OpenSession implements LinkSession {
       const sentMs = clock.nowMs()
       const returned = Math.max(want, form.paddedRows ?? 0)
       const replyBytes = headerBytes + rowsBytes(isSentCoded ? 'fp16c' : 'fp16', returned, width, coders?.down)
-      const settled = this.#transport.send(frame, replyBytes)
+      const settled = this.#transport.send(frame, rows.rows, replyBytes)
       const isVerification = want === rows.rows
       const sent = { width, bytesUp: frame.byteLength, isVerification, isCoded: isSentCoded, sentMs }
       this.#pending.set(this.#seq, { ...sent, settled, resolve, reject })
@@ -233,6 +238,7 @@ export class OpenSession implements LinkSession {
   end(reason: BrimError): void {
     if (this.#ended) return
     this.#ended = reason
+    this.#transport.onEnded()
     for (const { settled, reject } of this.#pending.values()) {
       settled()
       reject(reason)

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { bridgeUnreachable } from './link-errors.ts'
-import type { LinkSession, OpenSession, SessionTransport } from './link-session.ts'
+import type { LinkSession, LinkSessionOptions, OpenSession, SessionTransport } from './link-session.ts'
 
 /** Time for the bridge to open a session. */
 const openTimeoutMs = 5_000
@@ -13,8 +13,11 @@ export interface SessionRequestsOptions {
   readonly ended: AbortSignal
 }
 
+/** What the device alone decides of a session. */
+export type SessionForm = Pick<SessionTransport, 'wire' | 'coders'> & Pick<LinkSessionOptions, 'answer'>
+
 /** A request as it was sent. */
-export interface SentRequest extends Pick<SessionTransport, 'wire' | 'coders'> {
+export interface SentRequest extends SessionForm {
   readonly modelId: string
   /** The session, if the device did not wait for the bridge to open it. */
   readonly early?: OpenSession

@@ -11,7 +11,7 @@ import type { AnswerDispatch } from './dispatch.ts'
 
 /** The OpenAI API on this device. @throws BrimError CONFIG_INVALID, LISTEN_* */
 export async function openApi(
-  { config, clock, closers, logger }: Base,
+  { config, clock, closers, logger, disclosures }: Base,
   answering: Answering,
   dispatch: AnswerDispatch,
   { budget }: OwnerBudget,
@@ -42,6 +42,7 @@ export async function openApi(
     limits: apiLimits(config.limits.apiConnections),
     requestLimits: config.limits,
     embeddings,
+    disclosures: (query) => disclosures.list(query),
     ...health,
     spending: () => budget.report,
     logger: logger.child({ component: 'api' }),

@@ -12,12 +12,15 @@ import { seededRandom } from '../../core/kit/base/random.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
 import { DispatchMachine } from '../../core/policy/disco/dispatch-machine.ts'
 import { flopsOf } from '../../core/policy/disco/flops.ts'
+import { strictEnough } from '../../core/policy/disco/strict-mode.ts'
+import { FieldError } from '../../core/wire/openai/api-error.ts'
+import { PromptRules } from '../disclosures/prompt-rules.ts'
 import type { BridgeHttp } from '../disco/ask-bridge.ts'
 import { bridgeLlm } from '../disco/bridge-llm.ts'
 import { bridgeSketches } from '../disco/bridge-sketches.ts'
 import type { Budget } from '../disco/budget.ts'
 import type { RemoteCandidate } from '../disco/candidate.ts'
-import { discoEndpoint } from '../disco/endpoint.ts'
+import { type BegunAnswer, discoEndpoint } from '../disco/endpoint.ts'
 import type { Candidates } from '../disco/modes.ts'
 import { anyRequest, DispatchPlanner } from '../disco/planner.ts'
 import { singleEndpoint } from '../disco/single-endpoint.ts'
@@ -73,7 +76,7 @@ export function openDispatch(
   answering: Answering,
   budget: Budget,
 ): AnswerDispatch {
-  const { config, clock, closers, logger } = base
+  const { config, clock, closers, logger, disclosures } = base
   const log = logger.child({ component: 'dispatch' })
   const estimates = new StoredEstimates(store, log)
   closers.push(() => estimates.save())
@@ -156,6 +159,20 @@ export function openDispatch(
     clock,
   })
   const openedAt = nowIso()
+  const rules = new PromptRules(config.privacy, log)
+
+  /** In the mode that was asked for, or in a stricter one that the owner's rules demand. @throws FieldError where it cannot answer */
+  async function begin(given: AnswerRequest, signal: AbortSignal): Promise<BegunAnswer> {
+    const asked = planner.modeOf(given)
+    const applied = await rules.appliedTo(given, asked, signal)
+    const { llm, slm } = answering
+    const mode = applied ? strictEnough(applied.mode, { hat: llm !== undefined, smallModel: slm !== undefined }) : asked
+    const request = { ...given, mode }
+    if (applied) checkRuled(planner, request, applied.name)
+    const reason = applied ? 'rule' : mode === 'auto' ? 'auto' : given.mode === mode ? 'client' : 'default'
+    const { answer, end } = disclosures.begin({ mode, reason, rule: applied?.name ?? null })
+    return { request: { ...request, disclosed: { answer, rule: applied && { name: applied.name, asked } } }, end }
+  }
 
   /** HAT, for a private answer that the small model does not go on with and that is delivered as fast as it comes. */
   function alone(request: AnswerRequest): Endpoint | undefined {
@@ -180,7 +197,7 @@ export function openDispatch(
       const model = llm?.text ?? slm?.model ?? openServer()?.endpoint.model ?? sketches?.endpoint.model
       if (!model) throw problem()
       const plan = (request: AnswerRequest, signal: AbortSignal) => planner.plan(request, signal)
-      const endpoint = discoEndpoint({ model, clock, alone, plan })
+      const endpoint = discoEndpoint({ model, clock, begin, alone, plan })
       return { name: model.name, endpoint, createdAt: llm?.manifest.card.createdAt ?? openedAt }
     },
     get problem() {
@@ -211,10 +228,20 @@ export function openDispatch(
   }
 }
 
+/** @throws FieldError REQUEST_INVALID, which names the rule */
+function checkRuled(planner: DispatchPlanner, request: AnswerRequest, rule: string): void {
+  try {
+    planner.check(request)
+  } catch (error) {
+    const why = `the rule ${rule} of this device's owner has this prompt answered in the mode "${request.mode}"`
+    throw new FieldError('REQUEST_INVALID', 'brim.mode', `${why}: ${error instanceof Error ? error.message : ''}`)
+  }
+}
+
 /** Undefined: the bridge may not see questions. */
 function sketchesOf(
   mode: 'sketch' | 'auto',
-  { config, clock }: Base,
+  { config, clock, disclosures }: Base,
   bridge: () => BridgeHttp | undefined,
   untilReachable: (signal: AbortSignal) => Promise<void>,
   logger: Base['logger'],
@@ -222,14 +249,22 @@ function sketchesOf(
   const { server, limits } = config
   if (server?.at !== 'bridge') return undefined
   const random = seededRandom(nextSeed())
-  const endpoint = bridgeSketches({ bridge, limits: upstreamLimitsOf('server', limits), mode, clock, random, logger })
+  const endpoint = bridgeSketches({
+    bridge,
+    leavingOf: disclosures.text('sketches'),
+    limits: upstreamLimitsOf('server', limits),
+    mode,
+    clock,
+    random,
+    logger,
+  })
   const name = mode === 'sketch' ? 'sketches of the bridge' : 'plan of the bridge'
   return { spender: 'server', way: 'sketches', name, endpoint, continues: false, pauses: false, untilReachable }
 }
 
 /** @returns the server as it is now; undefined: none is configured, or the bridge's model is not on this device */
 function serverOpener(
-  { config, clock }: Base,
+  { config, clock, disclosures }: Base,
   models: ActiveModels,
   bridge: () => BridgeHttp | undefined,
   untilLinked: (signal: AbortSignal) => Promise<void>,
@@ -241,6 +276,7 @@ function serverOpener(
     limits: upstreamLimitsOf('server', limits),
     clock,
     random: seededRandom(nextSeed()),
+    leavingOf: disclosures.text(server.at === 'bridge' ? 'bridge' : 'server'),
     logger: logger.child({ server: server.at }),
   }
   if (server.at !== 'bridge') {

@@ -11,7 +11,7 @@ import type { AgentState } from './state.ts'
 
 /** A link by each broker. */
 export function openLinks(
-  { config, closers, clock, logger, progress }: Base,
+  { config, closers, clock, logger, progress, disclosures }: Base,
   { birth, instance }: AgentState,
   identities: BridgeCredentials,
   models: ActiveModels,
@@ -29,6 +29,7 @@ export function openLinks(
       modelId: models.modelId,
       computing: () => models.computing,
       speed: models.speed,
+      disclosures,
       heartbeatS: config.heartbeatS,
       reconnectMaxS: config.reconnectMaxS,
       progress,
@@ -36,6 +37,7 @@ export function openLinks(
       random: seededRandom(nextSeed()),
       logger: logger.child({ component: 'link', broker: shownUrl(url) }),
     })
+  if (config.telemetryS > 0) disclosures.reportTo(identities.bridges.map((url) => new URL(url).host))
   const links = new BridgeLinks(identities.bridges.map(linkBy), logger.child({ component: 'link' }))
   closers.push(() => links.close())
   return links

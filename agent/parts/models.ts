@@ -49,7 +49,7 @@ export async function openModels(
 
 /** The small models for expansions. @throws BrimError CONFIG_INVALID, PROMPTS_INVALID */
 export async function openSmallModels(
-  { config, clock, closers, logger }: Base,
+  { config, clock, closers, logger, disclosures }: Base,
   { store }: AgentState,
   models: ActiveModels,
 ): Promise<DeviceSmallModels> {
@@ -62,6 +62,7 @@ export async function openSmallModels(
       slmServer &&
       openServerModel({
         ...slmServer,
+        leavingOf: disclosures.text('slmServer'),
         limits: upstreamLimitsOf('slmServer', limits),
         clock,
         random: seededRandom(nextSeed()),

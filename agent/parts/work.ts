@@ -25,7 +25,7 @@ export interface DeviceWork {
 
 /** The jobs of this device. */
 export function openDeviceWork(
-  { config, recording, clock, logger }: Base,
+  { config, recording, clock, logger, disclosures }: Base,
   { bundles, store, ledger }: AgentState,
   models: ActiveModels,
   smallModels: DeviceSmallModels,
@@ -56,13 +56,29 @@ export function openDeviceWork(
     logger: jobLogger,
   })
 
+  /** A job whose result, and what it sends before, has text. */
+  const withText =
+    (handler: JobHandler): JobHandler =>
+    async (input, emitText, signal, job) => {
+      const leaving = disclosures.job()
+      const sends = (bytes: number) => leaving.request(new URL(job.link), bytes)
+      try {
+        sends(0)
+        const result = await handler(input, emitText, signal, job)
+        sends(Buffer.byteLength(JSON.stringify(result)))
+        return result
+      } finally {
+        leaving.ended()
+      }
+    }
+
   function handlers(): JobHandlers {
     const { llm, slm } = answering
     const writer = slm ?? smallModels.server
     const common = { meter, clock, nextSeed }
     const ofSplitModel = (split: NonNullable<Answering['llm']>): JobHandlers => ({
-      'hat.generate': hatGenerate({ ...common, endpoint: split.endpoint }),
-      'hat.verify': hatVerify(split.text, split.draftedBy),
+      'hat.generate': withText(hatGenerate({ ...common, endpoint: split.endpoint })),
+      'hat.verify': withText(hatVerify(split.text, split.draftedBy)),
     })
     const measure = profileDevice({
       llm: llm && { modelId: llm.manifest.modelId, endpoint: llm.endpoint },
@@ -79,8 +95,8 @@ export function openDeviceWork(
     }
     return {
       ...(llm ? ofSplitModel(llm) : {}),
-      ...(writer ? { 'slm.generate': slmGenerate({ ...common, endpoint: writer }) } : {}),
-      ...(smallModels.names.length > 0 ? { 'pice.expand': expand } : {}),
+      ...(writer ? { 'slm.generate': withText(slmGenerate({ ...common, endpoint: writer })) } : {}),
+      ...(smallModels.names.length > 0 ? { 'pice.expand': withText(expand) } : {}),
       ...(llm || smallModels.names.length > 0 ? { profile } : {}),
       async 'bundle.install'(...job) {
         try {

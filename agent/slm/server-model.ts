@@ -1,6 +1,7 @@
 import type { Endpoint } from '../../core/answer/endpoint/endpoint.ts'
 import { readApiKey } from '../../core/answer/upstream/api-key.ts'
 import { type UpstreamLimits, upstreamEndpoint } from '../../core/answer/upstream/endpoint.ts'
+import type { LeavingOf } from '../../core/answer/upstream/leaving.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
@@ -19,6 +20,7 @@ export interface ServerModelOptions {
   /** As the server calls it. */
   readonly model: string
   readonly keyFile?: string | undefined
+  readonly leavingOf: LeavingOf
   readonly limits: UpstreamLimits
   readonly clock: Clock
   readonly random: Random

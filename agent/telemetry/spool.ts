@@ -2,6 +2,7 @@ import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
 import { openReplaceable } from '../../core/kit/store/open-replaceable.ts'
+import { usedBytesOf } from '../../core/kit/store/used-bytes.ts'
 import {
   ageMs,
   completedWallMs,
@@ -67,6 +68,7 @@ interface Row {
 export class Spool {
   readonly #options: SpoolOptions
   readonly #statements
+  readonly #usedBytes: () => number
   #counts: ReadonlyMap<SpooledLeaf, number> = new Map()
   readonly #dropped: Record<DropReason, number> = { full: 0, old: 0, unstored: 0 }
   /** Whether messages of this start lack a time of day. Those of earlier starts can never get one. */
@@ -79,6 +81,7 @@ export class Spool {
   constructor(options: SpoolOptions) {
     const { store } = options
     this.#options = options
+    this.#usedBytes = usedBytesOf(store)
     this.#statements = {
       insert: store.prepare('INSERT INTO spool (leaf, wall_ms, is_set, birth, monotonic_ms, body) VALUES (?, ?, ?, ?, ?, ?)'),
       oldest: store.prepare<[string], Row>('SELECT * FROM spool WHERE leaf = ? ORDER BY n LIMIT 1'),
@@ -87,12 +90,6 @@ export class Spool {
       dropped: store.prepare<[], { reason: DropReason; count: number }>('SELECT reason, count FROM dropped'),
       unset: store.prepare<[number], Row>('SELECT * FROM spool WHERE is_set = 0 AND birth = ?'),
       setTime: store.prepare('UPDATE spool SET wall_ms = ?, is_set = 1 WHERE n = ?'),
-      used: store
-        .prepare<[], number>(
-          `SELECT (pages.page_count - free.freelist_count) * size.page_size
-           FROM pragma_page_count() pages, pragma_freelist_count() free, pragma_page_size() size`,
-        )
-        .pluck(),
       drop: store.prepare(
         'INSERT INTO dropped (reason, count) VALUES (?, ?) ON CONFLICT (reason) DO UPDATE SET count = excluded.count',
       ),
@@ -184,7 +181,7 @@ export class Spool {
         const row = oldest[index]
         return { leaf, count: this.#counts.get(leaf) ?? 0, oldestAgeMs: row ? ageMs(momentOf(row), now) : null }
       })
-      const drop = nextDrop(queues, this.#usedBytes, this.#options.limits)
+      const drop = nextDrop(queues, this.#usedBytes(), this.#options.limits)
       const victim = drop && oldest.find((row) => row?.leaf === drop.leaf)
       if (!drop || !victim) return
       this.#remove(drop.leaf, victim.n)
@@ -201,10 +198,6 @@ export class Spool {
     this.#counts = new Map([...this.#counts, [leaf, (this.#counts.get(leaf) ?? 0) + more]])
   }
 
-  get #usedBytes(): number {
-    return this.#statements.used.get() ?? 0
-  }
-
   /** Runs `work` in a transaction. Logs the first of several failures in a row. */
   #guarded<T>(message: string, work: () => T): T | undefined {
     const { store, logger } = this.#options
@@ -213,7 +206,7 @@ export class Spool {
       const result = store
         .transaction(() => {
           const done = work()
-          this.#bytes = this.#usedBytes
+          this.#bytes = this.#usedBytes()
           return done
         })
         .immediate()
@@ -232,7 +225,7 @@ export class Spool {
   /** Reads the counts. Only this object knows how many messages the disk did not store. */
   #load(): void {
     this.#mustLoad = false
-    this.#bytes = this.#usedBytes
+    this.#bytes = this.#usedBytes()
     const { counts, dropped } = this.#statements
     this.#counts = new Map(counts.all().map(({ leaf, count }) => [leaf, count]))
     for (const { reason, count } of dropped.all())

@@ -1,5 +1,6 @@
 import { readApiKey } from '../../core/answer/upstream/api-key.ts'
 import { upstreamEndpoint } from '../../core/answer/upstream/endpoint.ts'
+import { leftByClients } from '../../core/answer/upstream/leaving.ts'
 import { upstreamLimitsOf } from '../../core/answer/upstream/limit-table.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
@@ -25,7 +26,18 @@ export function openUpstreams(
     const key = () => (keyFile === undefined ? undefined : readApiKey(keyFile))
     key()
     const name = upstreams.length === 1 ? `the upstream of ${models.join(', ')}` : `upstream ${at + 1}`
-    const common = { url, serverName: name, key, continues, limits: once, clock, random, logger: logger.child({ url }) }
+    const leavingOf = leftByClients
+    const common = {
+      url,
+      serverName: name,
+      key,
+      continues,
+      leavingOf,
+      limits: once,
+      clock,
+      random,
+      logger: logger.child({ url }),
+    }
     const endpoints = new Map(models.map((model) => [model, upstreamEndpoint({ ...common, model })]))
     return { name, url, key, weight, continues, endpoints }
   })

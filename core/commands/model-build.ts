@@ -11,6 +11,7 @@ import { drafterParts, formats, poolings } from '../model/bundle/manifest.ts'
 import { bundleText, summarize } from './bundle-text.ts'
 import { memorySize } from './memory-size.ts'
 import { fileOption } from './model-pull.ts'
+import type { PrivateSplit } from './private-split.ts'
 import { showProgress } from './progress.ts'
 import { checkpointOf } from './pull-checkpoint.ts'
 
@@ -37,6 +38,15 @@ const options = {
   deviceMemory: memorySize.optional().meta({
     description: 'with --split auto: memory of a device for weights and KV, such as 4G',
     fallback: 'any',
+  }),
+  privacy: z.number().min(0).max(1).optional().meta({
+    description:
+      'with --split auto and --prompts: the shallowest split at which no attack of "brim privacy audit" recovers more than this share of the tokens, 0 to 1; each that is tried is built and audited',
+    fallback: 'depth is chosen by memory and speed alone',
+  }),
+  prompts: z.string().optional().meta({
+    description: 'with --privacy: file of JSON lines with prompt or messages, which are attacked',
+    fallback: 'none',
   }),
   format: z.enum(formats).optional().meta({
     description: 'weights: fp16 and fp32 compute in fp32; int4 and int8 have one scale for each block of weights',
@@ -80,6 +90,9 @@ const options = {
 type BuildOptions = OptionsOf<typeof options>
 type SplitOptions = Pick<BuildOptions, 'format' | 'deviceFormat' | 'blockSize' | 'adapter' | 'draftHead'>
 
+/** As of "brim privacy audit". */
+const auditedAnswerTokens = 64
+
 /** `brim model build`: a Hugging Face directory or a GGUF file becomes a bundle. */
 export const command = defineCommand({
   examples: [
@@ -88,6 +101,7 @@ export const command = defineCommand({
       'brim model build ./Qwen2.5-0.5B --split auto --device-memory 1G --out qwen',
       'the deepest split that a device has memory for',
     ],
+    ['brim model build ./Qwen2.5-0.5B --split auto --privacy 0.5 --prompts p.jsonl --out qwen', 'the shallowest that hides half'],
     ['brim model build ./Qwen2.5-0.5B --out qwen-whole', 'one whole model for this machine'],
     ['brim model build Qwen/Qwen2.5-0.5B-Instruct --split 2 --out qwen', "downloads the model first, as 'brim model pull'"],
     ['brim model build ./Qwen2.5-0.5B-Q4_0.gguf --format int4 --out qwen', 'weights in Q4_0 stay as they are'],
@@ -103,18 +117,29 @@ export const command = defineCommand({
   run: build,
 })
 
-async function build({ force, json, file, deviceMemory, ...options }: BuildOptions, io: Io): Promise<void> {
+async function build({ force, json, file, deviceMemory, privacy, prompts, ...options }: BuildOptions, io: Io): Promise<void> {
   const [{ buildBundle }, { codeStates }] = await Promise.all([
     import('../model/bundle/build.ts'),
     import('../model/coding/code-states.ts'),
   ])
   if (deviceMemory !== undefined && options.split !== 'auto')
     throw new BrimError('USAGE', '--device-memory is for --split auto', { hint: 'add --split auto, or omit it' })
+  if ((privacy !== undefined && options.split !== 'auto') || (privacy === undefined) !== (prompts === undefined))
+    throw new BrimError('USAGE', '--privacy is for --split auto, with the --prompts that are attacked', {
+      hint: 'give all three, or none',
+    })
   const { checkpoint, name } = await checkpointOf(options.checkpoint, file, io)
   const draftHead =
     options.draftHead === undefined ? undefined : (await checkpointOf(options.draftHead, undefined, io)).checkpoint
-  const split =
-    options.split === 'auto' ? await autoSplit(checkpoint, { ...options, draftHead }, deviceMemory, io) : options.split
+  const own = { ...options, checkpoint, draftHead, split: undefined, replace: force }
+  const threads = Math.min(4, availableParallelism())
+  let audited: PrivateSplit | undefined
+  if (privacy !== undefined && prompts !== undefined) {
+    const { privateSplit } = await import('./private-split.ts')
+    const texts = { prompts, answerTokens: auditedAnswerTokens, threads }
+    audited = await privateSplit(own, { bound: privacy, deviceBytes: deviceMemory, ...texts }, json, io)
+  }
+  const split = audited?.split ?? (options.split === 'auto' ? await autoSplit(checkpoint, own, deviceMemory, io) : options.split)
   const startMs = systemClock.nowMs()
   const progress = showProgress(io)
   const warnings: string[] = []
@@ -133,7 +158,7 @@ async function build({ force, json, file, deviceMemory, ...options }: BuildOptio
     split,
     name: options.name ?? name,
     replace: force,
-    codeStates: (folder) => codeStates(folder, Math.min(4, availableParallelism()), io.signal),
+    codeStates: (folder) => codeStates(folder, threads, io.signal),
     signal: io.signal,
     onEvent,
   })
@@ -141,7 +166,8 @@ async function build({ force, json, file, deviceMemory, ...options }: BuildOptio
   const elapsedS = (systemClock.nowMs() - startMs) / 1000
   const summary = summarize(dir, manifest)
   const converted = conversions.map(({ from, to, values, relativeError }) => ({ from, to, values, relativeError }))
-  io.out(json ? JSON.stringify({ ...summary, elapsedS, warnings, converted }) : bundleText(summary))
+  const depths = audited && { privacy: { bound: privacy, depths: audited.depths } }
+  io.out(json ? JSON.stringify({ ...summary, elapsedS, warnings, converted, ...depths }) : bundleText(summary))
   if (json) return
   for (const conversion of conversions) io.err(conversionText(conversion))
   io.err(`built in ${elapsedS.toFixed(1)} s`)

@@ -10,6 +10,7 @@ import { columns } from '../kit/cli/columns.ts'
 import { defineCommand, type OptionsOf } from '../kit/cli/command.ts'
 import { readManifest } from '../model/bundle/bundle.ts'
 import { type Manifest, tokenizerFolder } from '../model/bundle/manifest.ts'
+import type { LoadedModel } from '../model/engine/open-model.ts'
 import type { AuditedAttack } from '../model/privacy/audit.ts'
 import { loadChatTemplate } from '../model/text/chat-template.ts'
 import { readPrompts } from '../model/text/prompt-file.ts'
@@ -47,7 +48,35 @@ export const command = defineCommand({
   run: audit,
 })
 
-async function audit({ bundle, prompts, train, answerTokens, wire, threads, json }: AuditCommandOptions, io: Io): Promise<void> {
+async function audit({ bundle, json, ...asked }: AuditCommandOptions, io: Io): Promise<void> {
+  await using opened = await openAudit(bundle, asked, io)
+  const progress = showProgress(io)
+  const found = await opened.run((share) => progress.update('prompts', share))
+  progress.end()
+  const { attacks } = await import('../model/privacy/audit.ts')
+  const { modelId, split, dims } = opened.manifest
+  const described = found.map((each) => ({ ...each, needs: attacks[each.attack] }))
+  const { wire } = asked
+  if (json) io.out(JSON.stringify({ dir: resolve(bundle), modelId, split, layers: dims.layers, wire, attacks: described }))
+  else io.out(textOf(described))
+}
+
+/** What is attacked, and how it is sent. */
+export type AuditedTexts = Pick<AuditCommandOptions, 'prompts' | 'train' | 'answerTokens' | 'wire' | 'threads'>
+
+interface OpenAudit extends AsyncDisposable {
+  readonly manifest: Manifest
+  readonly model: LoadedModel
+  /** @param onProgress gets a share, 0..1 */
+  run(onProgress: (share: number) => void): Promise<AuditedAttack[]>
+}
+
+/** @throws BrimError REQUEST_INVALID for a whole model, or a prompt that does not fit; as opening a bundle and reading the files */
+export async function openAudit(
+  bundle: string,
+  { prompts, train, answerTokens, ...how }: AuditedTexts,
+  io: Io,
+): Promise<OpenAudit> {
   const manifest = await readManifest(bundle)
   if (manifest.split === null)
     throw new BrimError('REQUEST_INVALID', `${bundle} is a whole model: nothing of it runs at a bridge`, {
@@ -59,35 +88,26 @@ async function audit({ bundle, prompts, train, answerTokens, wire, threads, json
   const asked = (await readPrompts(prompts, text)).map(({ ids }) => ids)
   const { contextLimit } = manifest.dims
   const training = train === undefined ? [] : (await readTexts(train, text)).map((ids) => ids.slice(0, contextLimit))
-  const [{ openBundle }, { auditPrivacy, attacks }, { onWire }] = await Promise.all([
+  const [{ openBundle }, { auditPrivacy }, { onWire }] = await Promise.all([
     import('../model/engine/open-bundle.ts'),
     import('../model/privacy/audit.ts'),
     import('../model/privacy/observation.ts'),
   ])
-  const opening = openBundle(bundle, { library: io.env.ORT_LIB, parts: 'chain', threads })
+  const opening = openBundle(bundle, { library: io.env.ORT_LIB, parts: 'chain', threads: how.threads })
   const model = await orAborted(opening, io.signal, (late) => late.release())
-  try {
-    const progress = showProgress(io)
-    const found = await auditPrivacy({
-      model,
-      send: onWire(wire),
-      prompts: asked,
-      training: training.filter((ids) => ids.length > 1),
-      answerTokens,
-      decode: (ids) => tokenizer.decode([...ids]),
-      random: seededRandom(1),
-      now: systemClock.nowMs,
-      onProgress: (share) => progress.update('prompts', share),
-      signal: io.signal,
-    })
-    progress.end()
-    const { modelId, split, dims } = manifest
-    const described = found.map((each) => ({ ...each, needs: attacks[each.attack] }))
-    if (json) io.out(JSON.stringify({ dir: resolve(bundle), modelId, split, layers: dims.layers, wire, attacks: described }))
-    else io.out(textOf(described))
-  } finally {
-    await model.release()
+  const audited = {
+    model,
+    send: onWire(how.wire),
+    prompts: asked,
+    training: training.filter((ids) => ids.length > 1),
+    answerTokens,
+    decode: (ids: readonly number[]) => tokenizer.decode([...ids]),
+    random: seededRandom(1),
+    now: systemClock.nowMs,
+    signal: io.signal,
   }
+  const run = (onProgress: (share: number) => void) => auditPrivacy({ ...audited, onProgress })
+  return { manifest, model, run, [Symbol.asyncDispose]: () => model.release() }
 }
 
 /** @throws BrimError REQUEST_INVALID for a prompt that leaves no room for an answer */

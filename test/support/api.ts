@@ -25,6 +25,7 @@ export const startTestApi = (
     health: () => ({}),
     problems: () => [],
     spending: () => someSpending,
+    disclosures: () => ({ recording: { failure: null, unstored: 0 }, disclosures: [] }),
     access: { allowedHosts: [] },
     meter: new AnswerMeter(systemClock),
     clock: systemClock,

@@ -1,6 +1,7 @@
 import { DataLink, type DataLinkOptions } from '../../agent/link/data-link.ts'
 import { systemClock } from '../../core/kit/base/clock.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
+import { memoryDisclosures } from '../../lab/bench/hat/memory-disclosures.ts'
 import { silentLogger } from './silent-logger.ts'
 
 /** A device's link to the data plane at `url`, which reconnects without delay. */
@@ -10,6 +11,7 @@ export function dataLinkTo(url: string, options: Partial<DataLinkOptions> = {}):
     birth: 1,
     reconnectMaxS: 30,
     speed: new DeviceSpeed(),
+    disclosures: memoryDisclosures(silentLogger()),
     clock: systemClock,
     random: { next: () => 0 },
     logger: silentLogger(),

@@ -16,6 +16,7 @@ import { dataLinkTo } from './data-link.ts'
 import { type HatWorld, startHatWorld, withoutDrafts } from './hat-world.ts'
 import { recordingLogger } from './recording-logger.ts'
 import { tempDir } from './temp-dir.ts'
+import { unrecorded } from './unrecorded.ts'
 
 /** A device with an API whose only bridge stops. */
 export interface FallbackDevice extends AsyncDisposable {
@@ -108,6 +109,7 @@ export const privateEndpoint = (hat: TokenEndpoint, slm: TokenEndpoint | undefin
   discoEndpoint({
     model: hat.model,
     clock: systemClock,
+    begin: unrecorded,
     async plan({ fallback }) {
       const device = fallback && slm
       const dispatch = { local: Number.POSITIVE_INFINITY, remote: 0 }

@@ -6,7 +6,7 @@ import { checkSampling, type Sampling } from '../../model/engine/sampler.ts'
 import type { Grammar, TokenConstraint } from '../../model/grammar/grammar.ts'
 import type { AnswerEnd } from '../../model/text/answer-stream.ts'
 import { hermes } from '../../model/text/tool-format.ts'
-import type { DiscoFigures, EndpointFigures, PiceFigures } from './figures.ts'
+import type { DiscoFigures, EndpointFigures, PiceFigures, RuleFigures } from './figures.ts'
 import type { Prompt } from './prompt.ts'
 import { type Answered, inTokensOf, type RemoteModel, type TextModel } from './text-model.ts'
 import { callGrammar, type Tools } from './tools.ts'
@@ -51,6 +51,16 @@ export interface AnswerRequest {
   readonly onWaiting?: () => void
   /** Of a server that is paid. Absent: what it costs is of no interest. */
   readonly billing?: Billing
+  /** Its entry in a device's ledger of what leaves it. Absent: the answer was begun by a job of a bridge. */
+  readonly disclosed?: DisclosedAnswer
+}
+
+/** An answer in a device's ledger of what leaves it. */
+export interface DisclosedAnswer {
+  /** Its number. */
+  readonly answer: number
+  /** The owner's rule that has changed its mode. Absent: none has. */
+  readonly rule?: RuleFigures | undefined
 }
 
 /** Learns from the endpoint of another server what may have to be paid for. A request that was sent and not refused is not repeated. */

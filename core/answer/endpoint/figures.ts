@@ -116,6 +116,15 @@ export interface DiscoFigures {
   readonly stalledMs: number
   /** Present where the request asks for it. */
   readonly ways?: readonly WayFigures[]
+  /** Present where the owner's rule has changed the mode. */
+  readonly rule?: RuleFigures
+}
+
+/** A rule of the device's owner by the words of prompts. */
+export interface RuleFigures {
+  readonly name: string
+  /** The mode before it. */
+  readonly asked: DeviceMode
 }
 
 /** A way of answering, as it was foreseen when the answer was planned. Times in ms after the request; null: the way is not there. */

@@ -7,6 +7,7 @@ import type { Random } from '../../kit/base/random.ts'
 import { type RetryLimits, retryWaitMs } from '../../policy/upstream/retry.ts'
 import type { AnswerDelta } from '../endpoint/endpoint.ts'
 import type { UpstreamFailures } from './failure.ts'
+import type { Leaving } from './leaving.ts'
 import { type SlotLimits, Slots } from './slots.ts'
 import { Watchdog } from './watchdog.ts'
 
@@ -23,10 +24,10 @@ export interface AttemptOptions {
   readonly logger: Logger
 }
 
-type EndingDelta = Pick<AnswerDelta, 'end'>
-
 /** How one answer of a server is asked for and read. */
-interface Asking<Delta extends EndingDelta> {
+interface Asking<Delta extends AnswerDelta> {
+  /** Of all attempts. */
+  readonly leaving: Leaving
   /** @throws BrimError; those with `retryAfterMs` may be retried */
   open(watchdog: Watchdog, signal: AbortSignal): Promise<IncomingMessage>
   read(body: AsyncIterable<Uint8Array>, watchdog: Watchdog): AsyncGenerator<Delta, void>
@@ -45,7 +46,7 @@ async function untilRead(body: IncomingMessage, clock: Clock): Promise<void> {
   timer.abort()
 }
 
-export type Attempts = <Delta extends EndingDelta>(asking: Asking<Delta>, signal: AbortSignal) => AsyncGenerator<Delta, void>
+export type Attempts = <Delta extends AnswerDelta>(asking: Asking<Delta>, signal: AbortSignal) => AsyncGenerator<Delta, void>
 
 /**
  * The requests to one server, a bounded number at once. A request that fails before its first token is repeated, if a retry
@@ -54,8 +55,8 @@ export type Attempts = <Delta extends EndingDelta>(asking: Asking<Delta>, signal
 export function createAttempts({ limits, failures, clock, random, logger }: AttemptOptions): Attempts {
   const slots = new Slots(limits)
 
-  async function* attempt<Delta extends EndingDelta>(
-    { open, read }: Asking<Delta>,
+  async function* attempt<Delta extends AnswerDelta>(
+    { leaving, open, read }: Asking<Delta>,
     ended: AbortSignal,
   ): AsyncGenerator<Delta, void> {
     const watchdog = new Watchdog(clock)
@@ -73,6 +74,7 @@ export function createAttempts({ limits, failures, clock, random, logger }: Atte
       for await (const delta of read(body.iterator({ destroyOnReturn: false }), watchdog)) {
         // What has come already is not wanted any more.
         ended.throwIfAborted()
+        leaving.received('text' in delta ? delta.tokenCount : delta.tokens.length)
         if (delta.end) {
           complete = body
           given.removeEventListener('abort', stop)
@@ -117,6 +119,7 @@ export function createAttempts({ limits, failures, clock, random, logger }: Atte
         }
       }
     } finally {
+      asking.leaving.ended()
       free()
       total.close()
     }

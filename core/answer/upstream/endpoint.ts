@@ -12,6 +12,7 @@ import type { RemoteModel } from '../endpoint/text-model.ts'
 import { type AttemptLimits, createAttempts } from './attempts.ts'
 import { BilledAnswer } from './billed-answer.ts'
 import { UpstreamFailures } from './failure.ts'
+import type { LeavingOf } from './leaving.ts'
 import { type OpenLimits, openStream } from './open-stream.ts'
 import { type AnswerLimits, readAnswer } from './read-answer.ts'
 import { promptTokensOf, upstreamRequest } from './request-body.ts'
@@ -32,6 +33,7 @@ export interface UpstreamOptions {
   readonly scored?: boolean
   /** Whether the server goes on after a last message of the assistant, and so with another endpoint's answer. Default: false. */
   readonly continues?: boolean
+  readonly leavingOf: LeavingOf
   readonly limits: UpstreamLimits
   readonly clock: Clock
   readonly random: Random
@@ -66,7 +68,8 @@ export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
   return {
     model,
     async *answer(request, signal) {
-      const asked = upstreamRequest(request, name, options)
+      const leaving = options.leavingOf(request)
+      const asked = { ...upstreamRequest(request, name, options), leaving }
       const { maxTokens = Number.POSITIVE_INFINITY } = request
       const promptTokens = promptTokensOf(request)
       const billed = new BilledAnswer(request.billing, promptTokens, habits, clock)
@@ -102,7 +105,7 @@ export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
       }
       let hasFailed = false
       try {
-        yield* attempts({ open, read, mayBeBilled: () => billed.mayBeBilled }, signal)
+        yield* attempts({ leaving, open, read, mayBeBilled: () => billed.mayBeBilled }, signal)
       } catch (error) {
         hasFailed = !signal.aborted
         throw error

@@ -5,6 +5,7 @@ import type { KeptConnections } from '../../kit/base/kept-connections.ts'
 import type { Dial } from '../../kit/base/pinned-socket.ts'
 import type { Billing } from '../endpoint/endpoint.ts'
 import { brief, type UpstreamFailures } from './failure.ts'
+import type { Leaving } from './leaving.ts'
 import type { Watchdog } from './watchdog.ts'
 
 export interface OpenLimits {
@@ -31,6 +32,7 @@ export interface StreamRequest {
   readonly body?: object
   /** Id of the event after which a GET goes on. */
   readonly after?: string
+  readonly leaving: Leaving
 }
 
 /** What is read of the body of a failed response, in bytes. */
@@ -46,11 +48,11 @@ const rejectedStatuses: ReadonlySet<number> = new Set([400, 413, 422])
  * Sends a request, on a connection that is kept if its answer is read to the end. Redirects are not followed: the key is
  * for this server.
  * @returns the body, a stream of events; the watchdog has the limit for the first token
- * @throws BrimError UPSTREAM_FAILED, QUEUE_FULL (429), REQUEST_INVALID; those with `retryAfterMs` may be retried
+ * @throws BrimError UPSTREAM_FAILED, QUEUE_FULL (429), REQUEST_INVALID, DISCLOSURE_UNRECORDED; those with `retryAfterMs` may be retried
  */
 export async function openStream(
   { url, key, dial, connections }: UpstreamAddress,
-  { path, body, after }: StreamRequest,
+  { path, body, after, leaving }: StreamRequest,
   { connectMs, firstTokenMs }: OpenLimits,
   watchdog: Watchdog,
   failures: UpstreamFailures,
@@ -60,6 +62,9 @@ export async function openStream(
   const to = new URL(url)
   to.pathname = `${to.pathname.replace(/\/$/, '')}/${path}`
   const unreachable = (cause: unknown) => failures.unreachable(defaultRetryAfterMs, cause)
+  const sent = body && JSON.stringify(body)
+  const takeBack = leaving.request(to, Buffer.byteLength(sent ?? ''))
+  let isConnected = false
   watchdog.allow(connectMs, () => unreachable(new Error(`no connection within ${connectMs / 1_000} s`)))
   const response = await sendRequest(to, {
     method: body ? 'POST' : 'GET',
@@ -68,15 +73,17 @@ export async function openStream(
       ...(key !== undefined && { authorization: `Bearer ${key}` }),
       ...(after !== undefined && { 'last-event-id': after }),
     },
-    ...(body && { body: JSON.stringify(body) }),
+    ...(sent !== undefined && { body: sent }),
     signal,
     dial,
     connections,
     onConnected() {
+      isConnected = true
       billing?.sent()
       watchdog.allow(firstTokenMs, () => failures.failed(`sent no token within ${firstTokenMs / 1_000} s`))
     },
   }).catch((cause: unknown) => {
+    if (!isConnected) takeBack()
     throw cause instanceof BrimError ? cause : unreachable(cause)
   })
   try {

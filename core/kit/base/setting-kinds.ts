@@ -19,6 +19,14 @@ export const off = z.boolean().default(false)
 /** One that is on, unless `--no-…` is given. */
 export const on = z.boolean().default(true)
 
+const secondsOf = { m: 60, h: 3_600, d: 86_400 } as const
+
+/** A time as 30m, 24h or 7d, in seconds. */
+export const Duration = z
+  .string()
+  .regex(/^[1-9]\d{0,5}[mhd]$/, 'must be a number with m, h or d, such as 30m, 24h or 7d')
+  .transform((text) => Number.parseInt(text, 10) * secondsOf[text.at(-1) as keyof typeof secondsOf])
+
 /** Scheme, host and port of a web page. */
 export const WebOrigin = z
   .string()

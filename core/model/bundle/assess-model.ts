@@ -1,7 +1,7 @@
 import { BrimError } from '../../kit/base/errors.ts'
 import { headerBytes, rowBytes } from '../../wire/protocol/frame.ts'
 import { type Architecture, attentionOf } from './architecture.ts'
-import { type ChosenSplit, chooseSplit, plannedContext } from './auto-split.ts'
+import { type ChosenSplit, chooseSplit, plannedContext, type SplitRequest } from './auto-split.ts'
 import { type FormatOptions, formatsOf } from './build.ts'
 import { checkFormat, partSpecs } from './build-options.ts'
 import type { Checkpoint } from './checkpoint.ts'
@@ -51,13 +51,18 @@ type SplitOptions = Omit<FormatOptions, 'split' | 'accuracyLevel'> & {
 
 /** Where `brim model build --split auto` splits. @throws BrimError SPLIT_OUT_OF_RANGE, and for an adapter that cannot be read */
 export async function splitFor(checkpoint: Checkpoint, options: SplitOptions): Promise<ChosenSplit> {
+  return chooseSplit(await splitRequestOf(checkpoint, options))
+}
+
+/** @throws BrimError for an adapter that cannot be read */
+export async function splitRequestOf(checkpoint: Checkpoint, options: SplitOptions): Promise<SplitRequest> {
   const { architecture: model } = checkpoint
   const { deviceBytes, format, deviceFormat, blockSize } = options
   const adapter = await findAdapter(checkpoint, options)
   // Any split: the formats of devices differ only in a split model.
   const formats = formatsOf({ format, deviceFormat, blockSize, split: 1 }, checkpoint)
   const context = Math.min(plannedContext, model.dims.contextLimit)
-  return chooseSplit({ model, formats, adapter, deviceBytes, context })
+  return { model, formats, adapter, deviceBytes, context }
 }
 
 /** What a checkpoint would need as a bundle, before it is built. @throws BrimError for an adapter that cannot be read */

@@ -47,6 +47,13 @@ export function chooseSplit(request: SplitRequest): ChosenSplit {
   )
 }
 
+/** Every split that fits, the shallowest first, with the bytes that it takes of a device. @throws as `chooseSplit` */
+export function fittingSplits(request: SplitRequest): [split: number, deviceBytes: number][] {
+  chooseSplit(request)
+  const all = Array.from({ length: request.model.dims.layers - 1 }, (_, at) => at + 1)
+  return all.filter((split) => fits(split, request)).map((split) => [split, sumOf(deviceNeed(split, request))])
+}
+
 const sumOf = ({ weightBytes, kvBytes }: MemoryNeed): number => weightBytes + kvBytes
 
 function deviceNeed(split: number, { model, formats, adapter, context }: SplitRequest): MemoryNeed {

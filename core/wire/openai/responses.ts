@@ -53,6 +53,7 @@ export const BrimReport = z.looseObject({
       migrations: z.array(z.looseObject({ from: z.string(), to: z.string(), reason: z.string(), succeeded: z.boolean() })),
       cost: z.record(z.string(), z.looseObject({ promptTokens: z.int(), tokens: z.int(), dollars: z.number().nullable() })),
       exhausted: z.string().nullish(),
+      rule: z.looseObject({ name: z.string(), asked: z.string() }).nullish(),
       tokensPerS: z.number(),
       stalls: z.int(),
       stalledMs: z.number(),

@@ -4,6 +4,7 @@ import { systemClock } from '../../../core/kit/base/clock.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import type { HatCluster } from './cluster.ts'
+import { memoryDisclosures } from './memory-disclosures.ts'
 
 /** Sessions, positions of context of each, tokens that each decodes per turn, turns. */
 const batch = { sessions: 16, context: 256, tokens: 8, turns: 8, warmUp: 1 } as const
@@ -23,7 +24,8 @@ export interface BatchTimes {
 export async function timeBatch(cluster: HatCluster, modelId: string, width: number, signal: AbortSignal): Promise<BatchTimes> {
   const times = { togetherMs: [] as number[], inTurnMs: [] as number[] }
   const logger = pino({ level: 'silent' })
-  const machine = { clock: systemClock, random: seededRandom(1), speed: new DeviceSpeed(), logger }
+  const disclosures = memoryDisclosures(logger)
+  const machine = { clock: systemClock, random: seededRandom(1), speed: new DeviceSpeed(), disclosures, logger }
   const connection = await DataConnection.connect({ ...machine, url: cluster.dataUrl, device: 'batch', birth: 1 }, signal)
   const open = async () => {
     const session = await connection.open(modelId, signal)

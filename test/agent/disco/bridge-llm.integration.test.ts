@@ -6,6 +6,7 @@ import type { AnswerRequest, TokenDelta } from '../../../core/answer/endpoint/en
 import { Prompt } from '../../../core/answer/endpoint/prompt.ts'
 import { loadTextModel, type TextModel } from '../../../core/answer/endpoint/text-model.ts'
 import type { UpstreamLimits } from '../../../core/answer/upstream/endpoint.ts'
+import { type LeavingOf, leftByClients } from '../../../core/answer/upstream/leaving.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { KeptConnections } from '../../../core/kit/base/kept-connections.ts'
 import { openRuntime } from '../../../core/model/engine/capi.ts'
@@ -13,6 +14,7 @@ import { openModel } from '../../../core/model/engine/open-model.ts'
 import { referenceAnswer } from '../../../core/model/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
 import { unpackIds } from '../../../core/wire/protocol/token-ids.ts'
+import { memoryDisclosures } from '../../../lab/bench/hat/memory-disclosures.ts'
 import { startRelay } from '../../../lab/cluster/relay.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { healthOf, startTestBridge, type TestBridge } from '../../support/bridge.ts'
@@ -65,12 +67,18 @@ afterAll(async () => {
 const never = new AbortController().signal
 const sampling = { temperature: 0.9, topK: 0, topP: 0.95, presencePenalty: 1.5, frequencyPenalty: 0.5, seed: 11 }
 
-const endpointAt = (origin: string | undefined, limits: Partial<UpstreamLimits> = {}, modelId = bridge.modelId) =>
+const endpointAt = (
+  origin: string | undefined,
+  limits: Partial<UpstreamLimits> = {},
+  modelId = bridge.modelId,
+  leavingOf: LeavingOf = leftByClients,
+) =>
   bridgeLlm({
     model,
     modelId,
     bridge: () => (origin === undefined ? undefined : { origin, credentials: undefined, connections: new KeptConnections() }),
     limits: { ...testLimits, ...limits },
+    leavingOf,
     clock: systemClock,
     random: { next: () => 0 },
     logger: silentLogger(),
@@ -151,7 +159,8 @@ describe("the bridge's own model", () => {
 
   it('is resumed after connections that break, each token once and the same', async () => {
     await using relay = await startRelay(Number(new URL(bridge.httpUrl).port))
-    const llm = endpointAt(`http://127.0.0.1:${relay.port}`)
+    const disclosures = memoryDisclosures(silentLogger())
+    const llm = endpointAt(`http://127.0.0.1:${relay.port}`, {}, bridge.modelId, disclosures.text('bridge'))
     const tokens: number[] = []
     for await (const delta of llm.answer(requestOf({ ignoreEos: true, maxTokens: 40 }), never)) {
       const before = tokens.length
@@ -161,6 +170,10 @@ describe("the bridge's own model", () => {
     expect(relay.connections.length).toBeGreaterThan(1)
     const whole = await deltasOf(endpointAt(bridge.httpUrl), { ignoreEos: true, maxTokens: 40 })
     expect(tokens).toEqual(tokensOf(whole))
+    // Each stream is a request that the ledger knows.
+    const entries = disclosures.list({ limit: 9 }).disclosures
+    expect(entries).toMatchObject([{ content: 'text', way: 'bridge', tokens: 40, state: 'ended' }])
+    expect(entries[0]!.requests).toBeGreaterThan(1)
   })
 
   it('is refused where the bridge serves another model, or has no address yet', async () => {

@@ -14,6 +14,7 @@ import { greedy } from '../../../core/model/engine/sampler.ts'
 import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
 import { answerPlan, answerSide } from '../../support/answer-plan.ts'
 import { type ScriptedSideOptions, scriptedSide, scriptedTextSide } from '../../support/scripted-side.ts'
+import { unrecorded } from '../../support/unrecorded.ts'
 
 let model: TextModel
 let ids: readonly number[]
@@ -36,7 +37,7 @@ const server = (more: Partial<ScriptedSideOptions> = {}) => scriptedSide({ model
 
 async function answerBy(plan: EndpointPlan, request = requestOf(), signal = never) {
   const deltas: { delta: AnswerDelta; atMs: number }[] = []
-  const endpoint = discoEndpoint({ model, clock: systemClock, plan: async () => plan })
+  const endpoint = discoEndpoint({ model, clock: systemClock, begin: unrecorded, plan: async () => plan })
   for await (const delta of endpoint.answer(request, signal)) deltas.push({ delta, atMs: performance.now() })
   return {
     deltas,
@@ -68,7 +69,7 @@ describe('a race', () => {
   it('stops the loser while the winner still writes', async () => {
     const slow = server({ firstMs: 5_000 })
     const { plan } = answerPlan({ local: answerSide(slm({ gapMs: 5 })), remote: answerSide(slow) })
-    const endpoint = discoEndpoint({ model, clock: systemClock, plan: async () => plan })
+    const endpoint = discoEndpoint({ model, clock: systemClock, begin: unrecorded, plan: async () => plan })
     const working: number[] = []
     for await (const _ of endpoint.answer(requestOf(), never)) working.push(slow.working)
     expect(working.slice(1).every((runs) => runs === 0)).toBe(true)
@@ -122,7 +123,7 @@ describe('a stop string', () => {
   it('ends the work when it is written, not when it is read', async () => {
     const device = slm()
     const { plan, observed } = answerPlan({ local: answerSide(device) }, { tokensPerS: 100 })
-    const endpoint = discoEndpoint({ model, clock: systemClock, plan: async () => plan })
+    const endpoint = discoEndpoint({ model, clock: systemClock, begin: unrecorded, plan: async () => plan })
     const options = { endpoint, clock: systemClock, meter: new AnswerMeter(systemClock) }
     const text = model.tokenizer.decode([...ids], { skipSpecialTokens: false })
     const stop = [text.slice(20, 26)]
@@ -229,7 +230,7 @@ describe('a server that does not tell its tokens', () => {
   const text = 'The king 👑 of the Köln fair — ça va? — had a 三 crown 👑👑 and 一二三 more of them.'
   const textIds = () => model.tokenizer.encode(text)
   const options = (plan: EndpointPlan) => ({
-    endpoint: discoEndpoint({ model, clock: systemClock, plan: async () => plan }),
+    endpoint: discoEndpoint({ model, clock: systemClock, begin: unrecorded, plan: async () => plan }),
     clock: systemClock,
     meter: new AnswerMeter(systemClock),
   })
@@ -303,7 +304,10 @@ describe('a client that leaves', () => {
 
     const paced = slm()
     const { plan, observed } = answerPlan({ local: answerSide(paced) }, { tokensPerS: 1 })
-    for await (const delta of discoEndpoint({ model, clock: systemClock, plan: async () => plan }).answer(requestOf(), never)) {
+    for await (const delta of discoEndpoint({ model, clock: systemClock, begin: unrecorded, plan: async () => plan }).answer(
+      requestOf(),
+      never,
+    )) {
       expect(delta).toMatchObject({ tokens: [ids[0]] })
       break
     }
@@ -314,7 +318,10 @@ describe('a client that leaves', () => {
   it('that reads slowly is not run ahead of where nothing is paced', async () => {
     const device = slm({ atOnce: 2 })
     const { plan } = answerPlan({ local: answerSide(device) })
-    const answer = discoEndpoint({ model, clock: systemClock, plan: async () => plan }).answer(requestOf(), never)
+    const answer = discoEndpoint({ model, clock: systemClock, begin: unrecorded, plan: async () => plan }).answer(
+      requestOf(),
+      never,
+    )
     await answer.next()
     await systemClock.sleep(20)
     expect(device.steps).toBe(2)

@@ -16,6 +16,7 @@ import type { PreferredSide } from '../../../core/policy/disco/controller-plan.t
 import { reportedSide } from '../../../core/policy/disco/state.ts'
 import { answerPlan, answerSide } from '../../support/answer-plan.ts'
 import { type FallbackWorld, startFallbackWorld } from '../../support/fallback-world.ts'
+import { unrecorded } from '../../support/unrecorded.ts'
 
 const sampling: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
 const messages = [{ role: 'user', content: 'Tell me a story about a king.' }]
@@ -40,7 +41,7 @@ const requestOf = (more: Partial<AnswerRequest> = {}): AnswerRequest => ({
 })
 
 async function answerBy(plan: EndpointPlan, request = requestOf()) {
-  const endpoint = discoEndpoint({ model: world.text, clock: systemClock, plan: async () => plan })
+  const endpoint = discoEndpoint({ model: world.text, clock: systemClock, begin: unrecorded, plan: async () => plan })
   const options = { endpoint, clock: systemClock, meter: new AnswerMeter(systemClock) }
   return collectAnswer(streamAnswer(options, request, new AbortController().signal))
 }

@@ -7,6 +7,7 @@ import { createCredentials } from '../../../agent/identity/credentials.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { Prompt } from '../../../core/answer/endpoint/prompt.ts'
 import { loadTextModel } from '../../../core/answer/endpoint/text-model.ts'
+import { leftByClients } from '../../../core/answer/upstream/leaving.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { KeptConnections } from '../../../core/kit/base/kept-connections.ts'
 import { readManifest } from '../../../core/model/bundle/bundle.ts'
@@ -48,6 +49,7 @@ it.each([
     model,
     modelId: first.modelId,
     bridge: () => ({ origin: credentials.origin, credentials, connections }),
+    leavingOf: leftByClients,
     limits: {
       requests: 4,
       queue: 4,

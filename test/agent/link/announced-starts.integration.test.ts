@@ -4,6 +4,7 @@ import { BridgeLink } from '../../../agent/link/bridge-link.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
+import { memoryDisclosures } from '../../../lab/bench/hat/memory-disclosures.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
@@ -23,6 +24,7 @@ it('a device learns from a bridge how long its own model takes to begin', async 
     agent: '0',
     modelId: bridge.modelId,
     speed: new DeviceSpeed(),
+    disclosures: memoryDisclosures(silentLogger()),
     heartbeatS: 30,
     reconnectMaxS: 1,
     clock: systemClock,

@@ -6,6 +6,7 @@ import { systemClock } from '../../../core/kit/base/clock.ts'
 import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import { type BridgeState, DeviceState, type MessageFault } from '../../../core/wire/protocol/messages.ts'
 import { bridgeStateTopic, type DeviceTopic, deviceTopic } from '../../../core/wire/protocol/topics.ts'
+import { memoryDisclosures } from '../../../lab/bench/hat/memory-disclosures.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
 import { mosquittoMissing, mqttClient, startBroker, startMosquitto, watchTopic } from '../../support/broker.ts'
 import { startDataPlane, testModelId } from '../../support/data-plane.ts'
@@ -48,7 +49,7 @@ function controlTo(
 }
 
 function bridgeLinkTo(url: string): BridgeLink {
-  const link = new BridgeLink({ ...optionsFor(url, 1), speed: new DeviceSpeed() })
+  const link = new BridgeLink({ ...optionsFor(url, 1), speed: new DeviceSpeed(), disclosures: memoryDisclosures(silentLogger()) })
   links.push(link)
   link.start([])
   return link

@@ -8,6 +8,7 @@ import { type ModelSource, readModelSource } from '../../../agent/slm/model-sour
 import type { ServerModel } from '../../../agent/slm/server-model.ts'
 import { openServerModel } from '../../../agent/slm/server-model.ts'
 import { generalPrompts } from '../../../core/answer/sketch/prompts.ts'
+import { leftByClients } from '../../../core/answer/upstream/leaving.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { openDatabase } from '../../../core/kit/store/open-database.ts'
@@ -76,6 +77,7 @@ function open({ sources = [small, large], limitBytes = 2 ** 30, server, file = `
 
 const server = (url: string) =>
   openServerModel({
+    leavingOf: leftByClients,
     ...{ url, model: 'served', clock: systemClock, random: seededRandom(1), logger: silentLogger() },
     limits: {
       ...{ requests: 16, queue: 64, retries: 0, maxRetryAfterMs: 0, connectMs: 2_000, firstTokenMs: 2_000, idleMs: 2_000 },

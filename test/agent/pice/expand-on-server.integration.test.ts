@@ -3,6 +3,7 @@ import { expandOnServer } from '../../../agent/pice/expand-on-server.ts'
 import type { WrittenSentence } from '../../../agent/pice/expansion-work.ts'
 import { openServerModel } from '../../../agent/slm/server-model.ts'
 import { generalPrompts } from '../../../core/answer/sketch/prompts.ts'
+import { leftByClients } from '../../../core/answer/upstream/leaving.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
@@ -19,6 +20,7 @@ it('a server that writes more than a line may have is cut off at its length, whe
     response.end()
   })
   const { endpoint } = openServerModel({
+    leavingOf: leftByClients,
     ...{ url: server.url, model: 'small', limits, clock: systemClock, random: seededRandom(1), logger: silentLogger() },
   })
   const written: WrittenSentence[] = []

@@ -2,6 +2,7 @@ import { expect, it } from 'vitest'
 import { openServerModel } from '../../../agent/slm/server-model.ts'
 import type { TextDelta } from '../../../core/answer/endpoint/endpoint.ts'
 import { Prompt } from '../../../core/answer/endpoint/prompt.ts'
+import { leftByClients } from '../../../core/answer/upstream/leaving.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
@@ -16,7 +17,15 @@ const reason = JSON.stringify({ error: { message: 'logprobs are not supported' }
 
 function open(url: string) {
   const { logger, lines } = recordingLogger('warn')
-  const model = openServerModel({ url, model: 'small', limits, clock: systemClock, random: seededRandom(1), logger })
+  const model = openServerModel({
+    url,
+    model: 'small',
+    leavingOf: leftByClients,
+    limits,
+    clock: systemClock,
+    random: seededRandom(1),
+    logger,
+  })
   const prompt = new Prompt({ kind: 'chat', messages: [{ role: 'user', content: 'Where does the river rise?' }] })
   async function ask(): Promise<TextDelta[]> {
     const deltas: TextDelta[] = []

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { isLoopback } from '../../../../core/kit/base/loopback.ts'
 import { secretInto } from '../../../../core/kit/base/private-file.ts'
+import { Duration } from '../../../../core/kit/base/setting-kinds.ts'
 import { visibleLine } from '../../../../core/kit/base/visible-text.ts'
 import { defineCommand } from '../../../../core/kit/cli/command.ts'
 import { localBridge } from '../../../../core/kit/login/bridge-access.ts'
@@ -10,12 +11,6 @@ import { invitationText } from '../../../../core/wire/protocol/identity.ts'
 import { administer, administrationOptions } from '../../administration.ts'
 import { labelPairs } from '../../labels.ts'
 import { pinOfFile } from '../../pin-of-file.ts'
-
-const secondsOf = { m: 60, h: 3_600, d: 86_400 } as const
-const Duration = z
-  .string()
-  .regex(/^[1-9]\d{0,5}[mhd]$/, 'must be a number with m, h or d, such as 30m, 24h or 7d')
-  .transform((text) => Number.parseInt(text, 10) * secondsOf[text.at(-1) as keyof typeof secondsOf])
 
 export const command = defineCommand({
   examples: [

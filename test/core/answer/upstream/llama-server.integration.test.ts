@@ -4,6 +4,7 @@ import { AnswerMeter } from '../../../../core/answer/endpoint/meter.ts'
 import { Prompt } from '../../../../core/answer/endpoint/prompt.ts'
 import { collectAnswer, streamAnswer } from '../../../../core/answer/endpoint/stream-answer.ts'
 import { upstreamEndpoint } from '../../../../core/answer/upstream/endpoint.ts'
+import { leftByClients } from '../../../../core/answer/upstream/leaving.ts'
 import { systemClock } from '../../../../core/kit/base/clock.ts'
 import { seededRandom } from '../../../../core/kit/base/random.ts'
 import { type LlamaServer, startLlamaServer } from '../../../support/llama-server.ts'
@@ -36,7 +37,7 @@ describe.skipIf(python === undefined)("llama.cpp's server as an upstream", () =>
   const meter = new AnswerMeter(systemClock)
   const stream = (request: Partial<AnswerRequest> = {}, signal = new AbortController().signal, apiKey = key) => {
     const endpoint = upstreamEndpoint({
-      ...{ url, model: 'tiny', key: () => apiKey, limits, continues: true },
+      ...{ url, model: 'tiny', key: () => apiKey, leavingOf: leftByClients, limits, continues: true },
       ...{ clock: systemClock, random: seededRandom(1), logger: silentLogger() },
     })
     const asked = { prompt, maxTokens: 24, ignoreEos: true, sampling, stop: [], client: 'app', ...request }
@@ -68,7 +69,7 @@ describe.skipIf(python === undefined)("llama.cpp's server as an upstream", () =>
 
   it('gives the log probability of each token, in conversations and texts', async () => {
     const endpoint = upstreamEndpoint({
-      ...{ url, model: 'tiny', key: () => key, limits, scored: true },
+      ...{ url, model: 'tiny', key: () => key, leavingOf: leftByClients, limits, scored: true },
       ...{ clock: systemClock, random: seededRandom(1), logger: silentLogger() },
     })
     for (const asked of [prompt, new Prompt({ kind: 'text', text: 'Once upon a time' })]) {

@@ -5,6 +5,7 @@ import { AnswerMeter } from '../../../../core/answer/endpoint/meter.ts'
 import { Prompt } from '../../../../core/answer/endpoint/prompt.ts'
 import { collectAnswer, streamAnswer } from '../../../../core/answer/endpoint/stream-answer.ts'
 import { type UpstreamLimits, type UpstreamOptions, upstreamEndpoint } from '../../../../core/answer/upstream/endpoint.ts'
+import { leftByClients } from '../../../../core/answer/upstream/leaving.ts'
 import { type Clock, systemClock } from '../../../../core/kit/base/clock.ts'
 import { BrimError } from '../../../../core/kit/base/errors.ts'
 import { freePort } from '../../../../lab/cluster/free-port.ts'
@@ -47,6 +48,7 @@ const endpointAt = (url: string, limits: Partial<UpstreamLimits> = {}, options: 
     url,
     model: 'large',
     key: () => undefined,
+    leavingOf: leftByClients,
     limits: { ...testLimits, ...limits },
     clock: systemClock,
     // Without a random wait before attempts.
