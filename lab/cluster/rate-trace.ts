@@ -24,11 +24,12 @@ export function randomWalk(
 ): RateTrace {
   const span = highBytesPerS - lowBytesPerS
   let at = random.next()
-  const bytesPerS = Array.from({ length: count }, () => {
-    const rate = lowBytesPerS + at * span
+  const bytesPerS: number[] = []
+  // No closure: it would allocate each number that it changes, and the simulator draws millions.
+  for (let i = 0; i < count; i += 1) {
+    bytesPerS.push(lowBytesPerS + at * span)
     at = reflected(at + (2 * random.next() - 1) * maxStep)
-    return rate
-  })
+  }
   return { intervalMs, bytesPerS }
 }
 

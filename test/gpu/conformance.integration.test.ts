@@ -32,9 +32,13 @@ const plugin =
 const vocab = tinyLlamaConfig.vocab_size
 const prompt = [5, 9, 33, 71, 120, 14, 2, 90, 61, 7, 19]
 
+/** Open to the end: the device keeps its compiled shaders, from one runtime to the next. */
+let kept: Runtime | undefined
+
 const dir = tempDir()
 const bundle = (name: string) => join(dir.path, name)
 beforeAll(async () => {
+  kept = gpu && (await openRuntime({ provider: gpu }))
   const checkpoint = join(dir.path, 'checkpoint')
   const shape = { split: 1, heads: 4, kvHeads: 2, headDim: 16 }
   await writeRandomCheckpoint(checkpoint, {
@@ -59,7 +63,10 @@ beforeAll(async () => {
     })
   }
 })
-afterAll(() => dir[Symbol.dispose]())
+afterAll(async () => {
+  await kept?.close()
+  dir[Symbol.dispose]()
+})
 
 /** By what computes: logits that differ less have the same order, but for near ties. */
 const tolerances = { float32: 2e-3, float16: 2e-2 } as const
@@ -278,7 +285,7 @@ describe.runIf(gpu)('a GPU', () => {
   it.runIf(plugin)('is found by a plug-in', async () => {
     const runtime = await openRuntime({ provider: { name: 'WebGpuExecutionProvider', plugin: plugin! } })
     const model = await openModel(runtime, bundle('whole-fp32'), { parts: 'chain', threads: 1 })
-    expect((await decode(model.chain({ cuts: 'half' }), prompt, 3)).ids).toHaveLength(3)
+    expect((await decode(model.chain({ cuts: 'half' }), prompt, 1)).ids).toHaveLength(1)
     await model.release()
     await runtime.close()
   })

@@ -50,6 +50,13 @@ describe('a provider that cannot be used', () => {
 })
 
 describe.runIf(gpu)('a GPU', () => {
+  /** Open to the end: the device keeps its compiled shaders, from one runtime to the next. */
+  let kept: Runtime
+  beforeAll(async () => {
+    kept = await openRuntime({ provider: gpu })
+  })
+  afterAll(() => kept.close())
+
   it('that has no memory for a tensor says so, and goes on', async () => {
     const runtime = await openRuntime({ provider: gpu })
     const device = runtime.device!

@@ -15,20 +15,21 @@ export class StateCodebook {
     this.#values = values
     this.#offsets = Float32Array.from({ length: values.length / width }, (_, at) => {
       const row = values.subarray(at * width, (at + 1) * width)
-      return dot(row, row) / 2 - (logPriors?.[at] ?? 0)
+      return dot(row, 0, row) / 2 - (logPriors?.[at] ?? 0)
     })
   }
 
   /** The nearest tokens of a state, by Euclidean distance. @param row [width] */
   nearest(row: Float32Array, count = guessCount): TokenGuess {
     const { width } = this
-    const scores = this.#offsets.map((offset, at) => dot(this.#values.subarray(at * width, (at + 1) * width), row) - offset)
+    const scores = this.#offsets.map((offset, at) => dot(this.#values, at * width, row) - offset)
     return likeliestTokens(scores, Math.min(count, scores.length))
   }
 }
 
-export function dot(a: Float32Array, b: Float32Array): number {
+/** Of `row` and as many values of `values` from `from` on. */
+export function dot(values: Float32Array, from: number, row: Float32Array): number {
   let sum = 0
-  for (let at = 0; at < a.length; at++) sum += (a[at] as number) * (b[at] as number)
+  for (let at = 0; at < row.length; at++) sum += (values[from + at] as number) * (row[at] as number)
   return sum
 }

@@ -58,7 +58,7 @@ export async function benchDisco(
   earlier?: BenchDocument,
 ): Promise<BenchResult> {
   const plan = earlier ? { ...(earlier.conditions.plan as Plan), liveRequests: given.liveRequests } : given
-  const { traces, shapes, instructions } = await readReplayData(folder)
+  const { traces, shapes, instructions } = await readReplayData(folder, plan.traces)
   const { bundle, text, dialogues } = await readDemoModel()
   const smallModel = await ensureDemoBundle('slm-wide')
   const measuring = async () => {
@@ -81,7 +81,7 @@ export async function benchDisco(
     ttft: replayed.filter((run): run is TtftRun => run.measured === 'ttft'),
     cost: replayed.filter((run): run is CostRun => run.measured === 'cost'),
     live,
-    wire: await measureOverWire({ bundle, smallModel, tokenizer: text.tokenizer, instructions, ...context }),
+    wire: await measureOverWire({ bundle, smallModel, tokenizer: text.tokenizer, instructions, share: plan.wireShare, ...context }),
   }
   const replayCommit = earlier?.conditions.replayCommit ?? earlier?.conditions.commit
   const conditions = {

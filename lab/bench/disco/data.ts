@@ -56,6 +56,7 @@ const traceNames = [
   'together_13b',
   'together_70b',
 ] as const
+export type TraceName = (typeof traceNames)[number]
 
 /**
  * UTF-8 bytes of a token of the Alpaca data: 17 bits a token are 54.40 % less than the text (DiSCo §4.3, cl100k_base). The
@@ -66,11 +67,11 @@ export const bytesPerToken = 17 / 8 / (1 - 0.544)
 export const maxOutputTokens = 128
 
 /** @param folder with `llmperf-api-latency`, `alpaca-demo`, `azure-llm-2023` @throws BrimError REQUEST_INVALID */
-export async function readReplayData(folder: string): Promise<ReplayData> {
+export async function readReplayData(folder: string, names: readonly TraceName[] = traceNames): Promise<ReplayData> {
   const instructions = await readInstructions(join(folder, 'alpaca-demo/alpaca_en_demo.jsonl'))
   const azure = ['conv', 'code'].map((kind) => join(folder, `azure-llm-2023/AzureLLMInferenceTrace_${kind}.csv`))
   return {
-    traces: await Promise.all(traceNames.map((name) => readLatencies(folder, name))),
+    traces: await Promise.all(names.map((name) => readLatencies(folder, name))),
     instructions,
     shapes: {
       alpaca: instructions.map(({ question, answer }) => shape(tokensOf(question), tokensOf(answer))),

@@ -27,6 +27,8 @@ interface WireOptions {
   readonly smallModel: string
   readonly tokenizer: TextTokenizer
   readonly instructions: readonly Instruction[]
+  /** Of each scene's requests. */
+  readonly share: number | undefined
   readonly io: Io
   progress(line: string): void
 }
@@ -87,10 +89,10 @@ const scenes: readonly Scene[] = [
 ]
 
 /** Agents with a budget, each at a server on loopback that charges in its own way. */
-export async function measureOverWire(options: WireOptions): Promise<WireRun[]> {
+export async function measureOverWire({ share = 1, ...options }: WireOptions): Promise<WireRun[]> {
   const runs: WireRun[] = []
   for (const scene of scenes) {
-    const run = await measureScene(scene, options)
+    const run = await measureScene({ ...scene, requests: Math.ceil(share * scene.requests) }, options)
     runs.push(run)
     const { server, served, requests, booksDollars, wireDollars, maxGapS } = run
     const gap = maxGapS === null ? '' : `, longest wait ${maxGapS.toFixed(2)} s`
@@ -101,7 +103,7 @@ export async function measureOverWire(options: WireOptions): Promise<WireRun[]> 
   return runs
 }
 
-async function measureScene(scene: Scene, options: WireOptions): Promise<WireRun> {
+async function measureScene(scene: Scene, options: Omit<WireOptions, 'share'>): Promise<WireRun> {
   const { bundle, smallModel, tokenizer, instructions, io } = options
   const isExact = scene.server.startsWith('honest')
   const count = (text: string) => (isExact ? tokenizer.encode(text, { addSpecialTokens: false }).length : wordsIn(text).length)

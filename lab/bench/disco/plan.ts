@@ -1,9 +1,11 @@
-import type { PromptSet } from './data.ts'
+import type { PromptSet, TraceName } from './data.ts'
 import { budgets } from './methods.ts'
 
 /** What is replayed, and how often. */
 export interface Plan {
   readonly seeds: number
+  /** Names of those that are replayed; absent: all. */
+  readonly traces?: readonly TraceName[]
   readonly ttft: Readonly<Record<PromptSet, TtftPlan>>
   readonly cost: {
     /** Requests of each seed, setting and method. */
@@ -12,6 +14,8 @@ export interface Plan {
   }
   /** Of each agent; 0: no live run. */
   readonly liveRequests: number
+  /** Of the requests over the wire; absent: all. */
+  readonly wireShare?: number
 }
 
 interface TtftPlan {

@@ -8,7 +8,7 @@ import { arrivalsOf } from '../hat/workload.ts'
 import { playInTime } from '../in-time.ts'
 import { type Answered, askBridge, askDevice } from './asking.ts'
 import { type Known, measureCapacity, measurePace } from './capacity.ts'
-import type { PiceCluster } from './cluster.ts'
+import { type PiceCluster, startPiceCluster } from './cluster.ts'
 import { keywordSketch, measureDevice } from './device.ts'
 import { figuresOf, reasonsOf } from './figures.ts'
 import { type MethodName, methods } from './methods.ts'
@@ -55,10 +55,7 @@ export async function measureRuns(setup: Setup): Promise<Results> {
     const { id, messages = [] } = setup.prompts[i % setup.prompts.length]!
     devices.push(await measureDevice(first.client, first.deviceIds[0]!, { messages, sketch: keywordSketch(known.get(id)!.own) }))
   }
-  progress('questions while one of three devices hangs')
-  const silent = await measureSilentDevice(setup, plan.silentRequests)
-  progress('questions beside a device that writes rubbish')
-  const rubbish = await measureRubbish(setup, plan.rubbishRequests)
+  const { silent, rubbish } = await measureBadDevices(setup)
   const loads = [...new Set(Object.values(plan.loads).flat())].sort((a, b) => a - b)
   for (const seed of plan.seeds) {
     for (const load of loads) {
@@ -81,6 +78,17 @@ export async function measureRuns(setup: Setup): Promise<Results> {
   const shown = unjudged.findIndex(({ run }) => run.method === 'PICE' && run.measured === 'compared' && run.load === paperLoad)
   const answers = shown < 0 ? [] : shownAnswers(setup.prompts, runs[shown]!, unjudged[shown]!.answers)
   return { machine, runs, capacity, devices, silent, rubbish, answers }
+}
+
+/** Questions with nothing else under way, beside devices that do harm. */
+export async function measureBadDevices(setup: Pick<Setup, 'bundle' | 'smallModels' | 'prompts' | 'plan' | 'io' | 'progress'>) {
+  const { plan, progress } = setup
+  await using cluster = await startPiceCluster({ ...setup, devices: 3, paces: plan.paces })
+  await warmUp(setup, cluster)
+  progress('questions while one of three devices hangs')
+  const silent = await measureSilentDevice(setup, cluster, plan.silentRequests)
+  progress('questions beside a device that writes rubbish')
+  return { silent, rubbish: await measureRubbish(setup, cluster, plan.rubbishRequests) }
 }
 
 /** The settings that PICE's sensitivity is measured to. */

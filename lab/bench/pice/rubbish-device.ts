@@ -6,8 +6,8 @@ import type { DeviceState } from '../../../core/wire/protocol/messages.ts'
 import { deviceTopic } from '../../../core/wire/protocol/topics.ts'
 import { over } from '../../frame/statistics.ts'
 import { askBridge } from './asking.ts'
-import { startPiceCluster } from './cluster.ts'
-import { questionOf, type Setup, warmUp } from './setup.ts'
+import type { PiceCluster } from './cluster.ts'
+import { profileDevices, questionOf, type Setup } from './setup.ts'
 
 /** Questions by sketch, beside a device whose small model is the fastest of all and writes the same for every line. */
 export interface RubbishRun {
@@ -20,24 +20,20 @@ export interface RubbishRun {
 
 const rubbish = 'Nothing at all.'
 const model = 'rubbish'
-const devices = 2
 
-/** @param count of questions, one after another */
+/** @param cluster warmed up @param count of questions, one after another */
 export async function measureRubbish(
-  setup: Pick<Setup, 'bundle' | 'smallModels' | 'prompts' | 'plan' | 'io'>,
+  setup: Pick<Setup, 'prompts' | 'plan' | 'io'>,
+  cluster: PiceCluster,
   count: number,
 ): Promise<RubbishRun> {
-  const { bundle, smallModels, prompts, plan, io } = setup
-  const { paces } = plan
-  await using cluster = await startPiceCluster({ bundle, smallModels, devices, paces, io })
-  await warmUp(setup, cluster)
+  const { prompts, io } = setup
   let jobs = 0
   const client = await connectRubbishDevice(cluster.mqttUrl, () => {
     jobs += 1
   })
   try {
-    // It is profiled before the first question.
-    await warmUp({ ...setup, plan: { ...plan, warmAnswers: 0 } }, { ...cluster, deviceIds: [model] })
+    await profileDevices({ client: cluster.client, deviceIds: [model] })
     let served = 0
     for (let at = 0; at < count; at += 1) {
       const question = questionOf(prompts[at % prompts.length]!, setup)

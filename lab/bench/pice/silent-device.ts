@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { jobOperations } from '../../../core/wire/protocol/http/jobs.ts'
 import { askBridge } from './asking.ts'
-import { type PiceCluster, startPiceCluster } from './cluster.ts'
-import { questionOf, type Setup, warmUp } from './setup.ts'
+import type { PiceCluster } from './cluster.ts'
+import { questionOf, type Setup } from './setup.ts'
 
 /** One question, with nothing else under way: to the LLM alone, by a sketch, and by a sketch while one of three devices hangs. */
 export interface SilentDeviceRun {
@@ -23,23 +23,21 @@ export interface SilentDeviceRun {
   readonly completedSentences: number
 }
 
-const devices = 3
 /** Between looks for the device that has the job. */
 const lookMs = 10
 /** For a device that goes on, before the next question. */
 const recoveryMs = 8_000
 
-/** @param count of questions */
+/** @param cluster of three devices, warmed up @param count of questions */
 export async function measureSilentDevice(
-  setup: Pick<Setup, 'bundle' | 'smallModels' | 'prompts' | 'plan' | 'io'>,
+  setup: Pick<Setup, 'prompts' | 'plan' | 'io'>,
+  cluster: PiceCluster,
   count: number,
 ): Promise<SilentDeviceRun[]> {
-  const { bundle, smallModels, prompts, plan, io } = setup
-  const { paces } = plan
-  await using cluster = await startPiceCluster({ bundle, smallModels, devices, paces, io })
-  await warmUp(setup, cluster)
+  const { prompts, io } = setup
   const runs: SilentDeviceRun[] = []
   for (const [at, prompt] of prompts.slice(0, count).entries()) {
+    if (at > 0) await sleep(recoveryMs, undefined, { signal: io.signal })
     const question = questionOf(prompt, setup)
     const alone = await askBridge(cluster.httpUrl, question, { mode: 'full', user: `alone ${at}` }, io.signal)
     const usual = await askBridge(cluster.httpUrl, question, { mode: 'sketch', user: `usual ${at}` }, io.signal)
@@ -56,7 +54,6 @@ export async function measureSilentDevice(
     const times = { aloneMs: alone.sample.tookMs, tookMs: sample.tookMs, ttftMs: sample.ttftMs ?? sample.tookMs, predictedMs }
     if (usual.sample.tookMs === null) throw new Error(`no answer: ${usual.sample.error}`)
     runs.push({ prompt: prompt.id, ...times, usualMs: usual.sample.tookMs, device, sketchLines, completedSentences })
-    await sleep(recoveryMs, undefined, { signal: io.signal })
   }
   return runs
 }

@@ -79,18 +79,13 @@ export async function benchFleet(plan: FleetPlan, data: string, { io, progress }
     for (const [at, { method, ...rest }] of all.entries())
       runs.push(fleetRun(method, rest, results[at] as ScenarioResult, requestsOf(rest.seed).filter(isCounted)))
   }
-  for (const gpus of counts)
-    await simulate(
-      methods.filter(({ needsCloud }) => needsCloud).map((method) => [method, gpus]),
-      `${gpus} GPUs`,
-    )
+  // Together: each call starts threads of its own, which compile everything again.
   await simulate(
-    methods.filter(({ needsCloud }) => !needsCloud).map((method) => [method, 0]),
-    'devices alone',
-  )
-  await simulate(
-    ablations.flatMap((method) => ablated.map((gpus): [Method, number] => [method, gpus])),
-    'without each part',
+    [
+      ...methods.flatMap((method) => (method.needsCloud ? counts : [0]).map((gpus): [Method, number] => [method, gpus])),
+      ...ablations.flatMap((method) => ablated.map((gpus): [Method, number] => [method, gpus])),
+    ],
+    'every method, and Brim without each part',
   )
   for (;;) {
     const next = needsOf(runs).flatMap(({ method: name, ...bracket }): [Method, number][] => {

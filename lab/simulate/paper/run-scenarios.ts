@@ -30,17 +30,22 @@ export async function runScenarios(
   return results.map((result) => result!)
 }
 
-/** The scenarios of each setting with the seeds 1, 2, … @returns the results of each setting, in their order */
+/** Of each setting, the scenarios with the seeds 1, 2, … @returns the results of each setting, in their order */
 export async function runSettings<Setting>(
-  label: string,
   settings: readonly Setting[],
-  seeds: number,
-  scenarioOf: (setting: Setting, seed: number) => Scenario,
+  scenariosOf: (setting: Setting) => { readonly seeds: number; readonly withSeed: (seed: number) => Scenario },
   context: Pick<BenchContext, 'io' | 'progress'>,
 ): Promise<readonly { readonly setting: Setting; readonly results: readonly ScenarioResult[] }[]> {
-  const scenarios = settings.flatMap((setting) => Array.from({ length: seeds }, (_, seed) => scenarioOf(setting, seed + 1)))
-  const results = await runScenarios(label, scenarios, context)
-  return settings.map((setting, at) => ({ setting, results: results.slice(at * seeds, (at + 1) * seeds) }))
+  const seeded = settings.flatMap((setting) => {
+    const { seeds, withSeed } = scenariosOf(setting)
+    return Array.from({ length: seeds }, (_, at) => ({ setting, scenario: withSeed(at + 1) }))
+  })
+  const results = await runScenarios(
+    '',
+    seeded.map(({ scenario }) => scenario),
+    context,
+  )
+  return settings.map((setting) => ({ setting, results: results.filter((_, at) => seeded[at]!.setting === setting) }))
 }
 
 /** Means to four digits, of the results that have a value; NaN where none has. */

@@ -35,7 +35,8 @@ export async function readScenarioData(scenario: Scenario, folders: readonly str
     arrivals.kind === 'trace' ? parseRequestTrace(await readText(found(arrivals.file, folders)), arrivals.file) : undefined
   const rates = new Map<string, readonly RateTrace[]>()
   for (const { link } of scenario.devices)
-    for (const rate of [link.up, link.down]) if (isTrace(rate)) rates.set(rate.trace, await readRates(found(rate.trace, folders)))
+    for (const rate of [link.up, link.down])
+      if (isTrace(rate) && !rates.has(rate.trace)) rates.set(rate.trace, await readRates(found(rate.trace, folders)))
   const recorded = scenario.server?.trace
   const latencies = recorded === undefined ? undefined : parseLatencyTrace(await readText(found(recorded, folders)), recorded)
   const machines = new Map<string, Board>()

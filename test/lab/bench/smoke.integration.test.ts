@@ -49,10 +49,13 @@ describe('a small run of every benchmark has its figures, a page and a plot:', {
   it.skipIf(dataMissing)('disco', async () => {
     const plan = {
       seeds: 1,
+      // One of either kind.
+      traces: ['replicate_70b', 'groq_70b'] as const,
       ttft: { alpaca: { requests: 20, budgets: [0.5] }, azure: { requests: 10, budgets: [0.5] } },
       cost: { requests: 2, budgets: [0.5] },
       // Lessons of three agents take too long here.
       liveRequests: 0,
+      wireShare: 0.2,
     }
     expectFigures(discoBench, await benchDisco(plan, data, context()), ['liveOverReplay'])
   })
@@ -83,7 +86,7 @@ describe('a small run of every benchmark has its figures, a page and a plot:', {
   })
 
   it('simulate paper pice', async () => {
-    expectFigures(pice.picePaperBench, await pice.measurePaper({ isQuick: true, seeds: 1, share: 0.05 }, context()))
+    expectFigures(pice.picePaperBench, await pice.measurePaper({ isQuick: true, seeds: 1, share: 0.03 }, context()))
   })
 
   it('simulate paper disco', async () => {
@@ -92,7 +95,7 @@ describe('a small run of every benchmark has its figures, a page and a plot:', {
       seeds: 1,
       ttft: { requests: 40 },
       cost: { requests: 4, seeds: 1 },
-      batches: 20,
+      batches: 10,
     }
     expectFigures(disco.discoPaperBench, await disco.measurePaper(plan, context()))
   })
@@ -100,7 +103,7 @@ describe('a small run of every benchmark has its figures, a page and a plot:', {
   it('simulate paper tokenflow', async () => {
     expectFigures(
       tokenFlow.tokenFlowPaperBench,
-      await tokenFlow.measurePaper({ seeds: 1, share: 0.03 }, '/nonexistent', context()),
+      await tokenFlow.measurePaper({ seeds: 1, share: 0.01 }, '/nonexistent', context()),
     )
   })
 })

@@ -32,8 +32,8 @@ export const paperPlanMs: Readonly<Record<ReportedSide, Readonly<Record<number, 
 
 /** Requests that are timed together: one takes no longer than the clock's steps. */
 export const perBatch = 200
-/** Batches before the measured ones: they compile. */
-const warmUp = 20
+/** Batches before the measured ones, but no more than these: they compile. */
+const maxWarmUp = 20
 
 /** Updates and plans of a device that has seen so many answers. */
 export function measurePlans(constrained: ReportedSide, samples: number, batches: number): PlanTimes {
@@ -76,6 +76,7 @@ export function measurePlans(constrained: ReportedSide, samples: number, batches
 
 /** @param work gets the number of its run */
 function timesMs(count: number, work: (run: number) => void): number[] {
+  const warmUp = Math.min(count, maxWarmUp)
   return Array.from({ length: warmUp + count }, (_, run) => {
     const begunMs = performance.now()
     work(run)

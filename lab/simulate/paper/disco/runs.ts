@@ -72,21 +72,16 @@ export async function runPlan(
 ): Promise<Run[]> {
   const firstTokens = { seeds, requests: ttft.requests, answers: 1, figuresOf: ttftsOf }
   const whole = { ...cost, answers: paper.constants.outputTokens!, figuresOf: costsOf }
-  const kinds = [
-    { measured: 'ttft', label: 'first tokens', ...firstTokens },
-    { measured: 'tail', label: 'another α', ...firstTokens },
-    { measured: 'cost', label: 'whole answers', ...whole },
-    { measured: 'overhead', label: 'another t_m', ...whole },
-  ]
-  const runs: Run[] = []
-  for (const { measured, label, seeds, requests, answers, figuresOf } of kinds) {
-    const settings = settingsOf(isQuick).filter((setting) => setting.measured === measured)
-    const each = (setting: Setting, seed: number) => scenarioOf(setting, seed, requests, answers)
-    const measuredRuns = await runSettings(`${label}: `, settings, seeds, each, context)
-    runs.push(...measuredRuns.map(({ setting, results }) => ({ ...setting, ...figuresOf(setting, results) }) as Run))
+  const kinds = { ttft: firstTokens, tail: firstTokens, cost: whole, overhead: whole }
+  const each = (setting: Setting) => {
+    const { seeds, requests, answers } = kinds[setting.measured]
+    return { seeds, withSeed: (seed: number) => scenarioOf(setting, seed, requests, answers) }
   }
+  const measured = await runSettings(settingsOf(isQuick), each, context)
   return [
-    ...runs,
+    ...measured.map(
+      ({ setting, results }) => ({ ...setting, ...kinds[setting.measured].figuresOf(setting, results) }) as Run,
+    ),
     ...sampleCounts.flatMap((samples) =>
       constrainedSides.map((side): PlanRun => ({ measured: 'plan', times: measurePlans(side, samples, batches) })),
     ),

@@ -18,8 +18,12 @@ export const command = benchCommand(picePaperBench)
 
 /** @param context its progress throws once the command was interrupted */
 export async function measurePaper(plan: Effort, context: Pick<BenchContext, 'io' | 'progress'>): Promise<BenchResult> {
-  const each = (setting: Setting, seed: number) => withShareOfRequests(scenarioOf(setting, seed), plan.share)
-  const measured = await runSettings('', settingsOf(plan.isQuick), plan.seeds, each, context)
+  const { seeds, share } = plan
+  const each = (setting: Setting) => ({
+    seeds,
+    withSeed: (seed: number) => withShareOfRequests(scenarioOf(setting, seed), share),
+  })
+  const measured = await runSettings(settingsOf(plan.isQuick), each, context)
   const runs = measured.map(({ setting, results }) => runOf(setting, results))
   return { conditions: { plan }, summary: paperSummary(paper, comparedRuns(runs)), runs }
 }

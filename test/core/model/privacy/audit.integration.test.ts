@@ -32,11 +32,11 @@ afterAll(() => model.release())
 const encode = (content: string) => text.tokenizer.encode(content, { addSpecialTokens: false })
 const prompt = (content: string) => encode(text.chatTemplate!.render([{ role: 'user', content }]))
 
-async function audited(send: Sending) {
+async function audited(send: Sending, asked = questions) {
   const found = await auditPrivacy({
     model,
     send,
-    prompts: questions.map(prompt),
+    prompts: asked.map(prompt),
     training: training.map(encode),
     answerTokens: 12,
     decode: (ids) => text.tokenizer.decode([...ids]),
@@ -47,8 +47,13 @@ async function audited(send: Sending) {
 }
 
 describe('an attacker at the bridge', { timeout: 120_000 }, () => {
+  let plain: Awaited<ReturnType<typeof audited>>
+  beforeAll(async () => {
+    plain = await audited(onWire('fp16'))
+  })
+
   it.each(['fp16', 'int8'] as const)('who has the weights finds every token of prompt and answer (%s)', async (wire) => {
-    const of = await audited(onWire(wire))
+    const of = wire === 'fp16' ? plain : await audited(onWire(wire))
     for (const on of ['prompt', 'answer'] as const) {
       const { recovered, texts, tokens } = of('search', on)
       expect(recovered).toMatchObject({ top1: { mean: 1, low: 1, high: 1 }, rougeL: { mean: 1 } })
@@ -63,9 +68,8 @@ describe('an attacker at the bridge', { timeout: 120_000 }, () => {
     expect(of('head', 'answer').recovered.top1!.mean).toBeLessThan(1)
   })
 
-  it('who has no weights finds only tokens that the training texts have', async () => {
-    const of = await audited(onWire('fp16'))
-    const found = of('trained', 'prompt').recovered.top1!.mean
+  it('who has no weights finds only tokens that the training texts have', () => {
+    const found = plain('trained', 'prompt').recovered.top1!.mean
     const known = new Set(training.flatMap(encode))
     const asked = questions.flatMap(encode)
     expect(found).toBeGreaterThan(0)
@@ -73,7 +77,8 @@ describe('an attacker at the bridge', { timeout: 120_000 }, () => {
   })
 
   it('finds little behind noise ten times as large as the states', async () => {
-    const of = await audited(noisy(10, seededRandom(1)))
+    // One: no candidate is clear, so that all are computed for each token.
+    const of = await audited(noisy(10, seededRandom(1)), questions.slice(0, 1))
     expect(of('search', 'prompt').recovered.top1!.mean).toBeLessThan(0.5)
   })
 })
