@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { BrimError } from '../../core/kit/base/errors.ts'
+import type { DeviceCondition } from '../../core/wire/protocol/device-condition.ts'
 import type { Spending } from '../../core/wire/protocol/spending.ts'
 
 export interface HealthOptions {
@@ -9,18 +10,22 @@ export interface HealthOptions {
   readonly problems: () => readonly BrimError[]
   /** What answers have cost. */
   readonly spending: () => Spending
+  /** What the device measures of itself; undefined before the first sample. */
+  readonly condition: () => DeviceCondition | undefined
 }
 
 /**
  * /health describes the agent, with status 200 as long as it runs. /ready is for orchestrators: 503 while requests would fail. It
- * needs no key and no allowed Host, and tells only codes. /budget is what answers have cost.
+ * needs no key and no allowed Host, and tells only codes. /budget is what answers have cost, /condition the device's latest
+ * sample of itself.
  */
-export function addHealthRoutes(app: FastifyInstance, { health, problems, spending }: HealthOptions): void {
+export function addHealthRoutes(app: FastifyInstance, { health, problems, spending, condition }: HealthOptions): void {
   app.get('/health', async () => {
     const reasons = problems().map(({ code, message, hint = null }) => ({ code, message, hint }))
     return { status: reasons.length === 0 ? 'ok' : 'degraded', reasons, ...health() }
   })
   app.get(budgetPath, async () => spending())
+  app.get(conditionPath, async () => ({ condition: condition() ?? null }))
   app.get(readyPath, async (_, reply) => {
     const reasons = problems().map(({ code }) => code)
     const isReady = reasons.length === 0
@@ -30,3 +35,4 @@ export function addHealthRoutes(app: FastifyInstance, { health, problems, spendi
 
 export const readyPath = '/ready'
 export const budgetPath = '/budget'
+export const conditionPath = '/condition'

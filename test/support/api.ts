@@ -25,6 +25,7 @@ export const startTestApi = (
     health: () => ({}),
     problems: () => [],
     spending: () => someSpending,
+    condition: () => undefined,
     access: { allowedHosts: [] },
     meter: new AnswerMeter(systemClock),
     clock: systemClock,

@@ -1,0 +1,40 @@
+import type { MqttClient } from 'mqtt'
+import { seededRandom } from '../../core/kit/base/random.ts'
+import type { DeviceState } from '../../core/wire/protocol/messages.ts'
+import { deviceTopic } from '../../core/wire/protocol/topics.ts'
+import { sampleOf } from '../../lab/bench/fleet/sample.ts'
+import { mqttClient } from './broker.ts'
+
+const sampleEveryMs = 10_000
+
+export interface SimulatedDevice {
+  readonly id: string
+  readonly state?: DeviceState['state']
+  /** Sections of its samples that differ from those of a device that is well. */
+  readonly condition?: object
+  /** Samples in its history; default: one. */
+  readonly samples?: number
+}
+
+/** Devices without an agent: what they publish, once, on one connection. */
+export async function publishFleet(mqttUrl: string, devices: readonly SimulatedDevice[]): Promise<AsyncDisposable> {
+  const client = await mqttClient(mqttUrl, 'simulated-fleet')
+  for (const [at, device] of devices.entries()) await publishDevice(client, device, seededRandom(at + 1))
+  return { [Symbol.asyncDispose]: () => client.endAsync(true) }
+}
+
+async function publishDevice(client: MqttClient, device: SimulatedDevice, random: { next(): number }): Promise<void> {
+  const { id, state = 'ready', condition = {}, samples = 1 } = device
+  const publish = (leaf: 'state' | 'telemetry', message: object, retain = false) =>
+    client.publishAsync(deviceTopic('default', id, leaf), JSON.stringify({ v: 1, birth: 1, ...message }), { qos: 1, retain })
+  const nowMs = Date.now()
+  const at = (ms: number) => new Date(ms).toISOString()
+  const instance = Buffer.from(id).toString('hex').padEnd(16, '0').slice(0, 16)
+  await publish('state', { state: 'ready', at: at(nowMs), agent: '0.3.0', jobs: [], instance }, true)
+  for (let before = samples - 1; before >= 0; before--) {
+    const ageMs = before * sampleEveryMs
+    const sample = { ...sampleOf('bridge', 1_000_000 - ageMs / 1_000, random), ...condition }
+    await publish('telemetry', { ...sample, at: at(nowMs - ageMs), ...(before > 0 && { replayed: true }) })
+  }
+  if (state !== 'ready') await publish('state', { state, at: at(Date.now()), instance }, true)
+}
