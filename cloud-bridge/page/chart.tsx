@@ -1,28 +1,21 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
+import { compact } from '../commands/figures.ts'
 import { type ChartData, type ChartedSample, chartsOf } from './telemetry-series.ts'
 
-/** Colours of lines, as CSS has them. */
+/** As the style sheet has them. */
 const colours = 8
 const heightPx = 132
 
-/** A colour of the style sheet as a canvas needs it. */
-function colour(name: string): string {
-  const probe = document.createElement('span')
-  probe.style.color = `var(--${name})`
-  document.body.append(probe)
-  const { color } = getComputedStyle(probe)
-  probe.remove()
-  return color
-}
-
 const figure = (value: number | null | undefined): string =>
-  value == null ? '–' : Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(Math.abs(value) >= 10 ? 1 : 2)
+  value == null ? '–' : value.toFixed(Number.isInteger(value) || Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2)
+
+const clock = new Intl.DateTimeFormat([], { hour: '2-digit', minute: '2-digit', hour12: false })
 
 /** Lines over time; the figures under the pointer, else the latest, stand as text beside their names. */
 export function Chart({ title, unit, times, lines }: ChartData) {
   const host = useRef<HTMLDivElement>(null)
-  const plot = useRef<uPlot | undefined>(undefined)
+  const plot = useRef<uPlot>(undefined)
   const [at, setAt] = useState<number>()
   const labels = lines.map(({ label }) => label).join('\n')
   const data = [times, ...lines.map(({ values }) => values)] as unknown as uPlot.AlignedData
@@ -31,7 +24,7 @@ export function Chart({ title, unit, times, lines }: ChartData) {
     const dark = matchMedia('(prefers-color-scheme: dark)')
     const draw = () => {
       plot.current?.destroy()
-      plot.current = new uPlot(optionsOf(labels.split('\n'), unit, element.clientWidth, setAt), data, element)
+      plot.current = new uPlot(optionsOf(lines.length, unit, element.clientWidth, setAt), data, element)
     }
     draw()
     const observer = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: heightPx }))
@@ -41,11 +34,9 @@ export function Chart({ title, unit, times, lines }: ChartData) {
       dark.removeEventListener('change', draw)
       observer.disconnect()
       plot.current?.destroy()
-      plot.current = undefined
     }
   }, [labels])
   useEffect(() => plot.current?.setData(data), [times, lines])
-  const shown = at ?? times.length - 1
   return (
     <figure class="chart">
       <figcaption>
@@ -53,7 +44,7 @@ export function Chart({ title, unit, times, lines }: ChartData) {
         <ul class="legend">
           {lines.map(({ label, values }, line) => (
             <li key={label} class={`line-${line % colours}`}>
-              {label} <b>{figure(values[shown])}</b>
+              {label} <b>{figure(values[at ?? times.length - 1])}</b>
             </li>
           ))}
         </ul>
@@ -72,48 +63,36 @@ export const HistoryCharts = ({ samples }: { readonly samples: readonly ChartedS
   </div>
 )
 
-function optionsOf(
-  labels: readonly string[],
-  unit: string,
-  width: number,
-  onPoint: (at: number | undefined) => void,
-): uPlot.Options {
+function optionsOf(lines: number, unit: string, width: number, onPoint: (at: number | undefined) => void): uPlot.Options {
   const [text, rule] = [colour('dim'), colour('line')]
-  const axis = {
-    stroke: text,
-    font: '11px system-ui',
-    grid: { stroke: rule, width: 1 },
-    ticks: { stroke: rule, width: 1, size: 4 },
-  }
+  const grid = { stroke: rule, width: 1 }
+  const axis = { stroke: text, font: '11px system-ui', grid, ticks: { ...grid, size: 4 } }
   return {
     width,
     height: heightPx,
+    padding: [6, 8, 0, 0],
     legend: { show: false },
     cursor: { sync: { key: 'brim' }, drag: { x: false, y: false }, points: { size: 5 } },
-    scales: { y: { range: (_, min, max) => rangeOf(unit === '°C' ? min - 1 : Math.min(0, min), max) } },
+    // Temperatures differ little, and zero means nothing to them. There is room above zeros, too.
+    scales: { y: { range: (_, min, max) => [unit === '°C' ? min - 1 : Math.min(0, min), max > 0 ? max * 1.08 : max + 1] } },
     axes: [
-      {
-        ...axis,
-        size: 22,
-        values: (_, ticks) =>
-          ticks.map((tick) =>
-            new Date(tick * 1_000).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', hour12: false }),
-          ),
-      },
-      { ...axis, size: 38 },
+      { ...axis, size: 22, values: (_, ticks) => ticks.map((tick) => clock.format(tick * 1_000)) },
+      { ...axis, size: 34, values: (_, ticks) => ticks.map(compact) },
     ],
     series: [
       {},
-      ...labels.map((label, line) => ({
-        label,
-        stroke: colour(`series-${line % colours}`),
-        width: 1.5,
-        points: { show: false },
-      })),
+      ...Array.from({ length: lines }, (_, line) => ({ stroke: colour(`series-${line % colours}`), points: { show: false } })),
     ],
     hooks: { setCursor: [({ cursor: { idx } }) => onPoint(idx ?? undefined)] },
   }
 }
 
-/** With room above the highest point, also where there is nothing but zeros. */
-const rangeOf = (min: number, max: number): [number, number] => [min, max > min ? max + (max - min) * 0.08 : min + 1]
+/** A colour of the style sheet as a canvas needs it. */
+function colour(name: string): string {
+  const probe = document.createElement('span')
+  probe.style.color = `var(--${name})`
+  document.body.append(probe)
+  const { color } = getComputedStyle(probe)
+  probe.remove()
+  return color
+}

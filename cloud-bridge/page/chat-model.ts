@@ -17,27 +17,24 @@ export interface ShownPiece {
   readonly tokens: number | undefined
 }
 
-export interface Turn {
-  readonly question: string
-  readonly mode: AnswerMode | ''
-  /** Tokens per second that the reader takes; undefined: it has not said. */
-  readonly tokensPerS: number | undefined
-  readonly pieces: readonly ShownPiece[]
-  /** Lines of the sketch as it was complete, and those that the text does not cover yet. */
-  readonly sketch: readonly string[]
-  readonly uncovered: readonly string[]
-  readonly notice: string | undefined
-  readonly state: 'asked' | 'complete' | 'stopped' | 'failed'
-  readonly error: string | undefined
-  readonly report: AnswerReport | undefined
-  readonly usage: Usage | undefined
-  readonly endMs: number | undefined
-}
-
 export interface ChatSettings {
   readonly mode: AnswerMode | ''
   readonly maxTokens: number
+  /** Tokens per second that the reader takes; undefined: it has not said. */
   readonly tokensPerS: number | undefined
+}
+
+export interface Turn extends Omit<ChatSettings, 'maxTokens'> {
+  readonly question: string
+  readonly state: 'asked' | 'complete' | 'stopped' | 'failed'
+  readonly pieces: readonly ShownPiece[]
+  /** Lines of the sketch that the text does not cover yet. */
+  readonly uncovered: readonly string[]
+  readonly notice?: string | undefined
+  readonly error?: string
+  readonly report?: AnswerReport
+  readonly usage?: Usage | undefined
+  readonly endMs?: number
 }
 
 export const answerText = ({ pieces }: Turn): string => pieces.map(({ text }) => text).join('')
@@ -97,12 +94,18 @@ export class ChatModel extends ViewModel {
       ]),
       { role: 'user', content: question },
     ]
-    const extensions = {
-      ...(mode && { mode }),
-      ...(tokensPerS !== undefined && { tokens_per_s: tokensPerS }),
-      ...(this.#api.server === 'agent' && { explain: true }),
+    const isAgent = this.#api.server === 'agent'
+    // Each event then says how many tokens it brings. In other modes a server that tells none could not take part.
+    const countsTokens = isAgent && (mode === 'private' || mode === 'local')
+    const body = {
+      messages,
+      max_tokens: maxTokens,
+      temperature: 0,
+      stream: true,
+      stream_options: { include_usage: true },
+      return_token_ids: countsTokens || undefined,
+      brim: { mode: mode || undefined, tokens_per_s: tokensPerS, explain: isAgent || undefined },
     }
-    const body = { messages, max_tokens: maxTokens, stream: true, stream_options: { include_usage: true }, brim: extensions }
     const stopping = new AbortController()
     this.#stop = stopping
     const at = this.turns.length
@@ -113,13 +116,12 @@ export class ChatModel extends ViewModel {
       this.changed()
     }
     const turn = () => this.turns[at]!
-    this.turns = [...this.turns, { ...newTurn, question, mode, tokensPerS }]
+    this.turns = [...this.turns, { question, mode, tokensPerS, state: 'asked', pieces: [], uncovered: [] }]
     this.changed()
     try {
       const { report, usage } = await followAnswer(this.#transport(body, stopping.signal), stopping.signal, {
         onText: (text, tokens) => update({ pieces: [...turn().pieces, { atMs: sinceMs(), text, tokens }], notice: undefined }),
-        onSketch: (uncovered) =>
-          update({ uncovered, sketch: uncovered.length > turn().sketch.length ? uncovered : turn().sketch }),
+        onSketch: (uncovered) => update({ uncovered }),
         onNotice: (notice) => update({ notice }),
       })
       // The server is of this page's release.
@@ -150,16 +152,4 @@ export class ChatModel extends ViewModel {
       sleep: (ms) => pause(ms, signal),
     }
   }
-}
-
-const newTurn: Omit<Turn, 'question' | 'mode' | 'tokensPerS'> = {
-  pieces: [],
-  sketch: [],
-  uncovered: [],
-  notice: undefined,
-  state: 'asked',
-  error: undefined,
-  report: undefined,
-  usage: undefined,
-  endMs: undefined,
 }

@@ -4,7 +4,7 @@ import { bytes } from '../commands/figures.ts'
 import { AnswerTrace, ShownAnswer } from './answer-trace.tsx'
 import type { ChatModel, Turn } from './chat-model.ts'
 import { useModel } from './model.ts'
-import { dollars, duration, Notice } from './parts.tsx'
+import { Choice, dollars, duration, Notice } from './parts.tsx'
 
 /** What each mode means, in a line; docs/dispatch.md and docs/sketches.md have the rest. */
 const meanings: Readonly<Record<AnswerMode | '', string>> = {
@@ -24,145 +24,89 @@ const followPx = 400
 
 export function ChatPage({ chat }: { readonly chat: ChatModel }) {
   useModel(chat, 50)
-  const end = useRef<HTMLDivElement>(null)
+  const turns = useRef<HTMLDivElement>(null)
+  useEffect(() => void chat.readModes(), [chat])
   useEffect(() => {
-    void chat.readModes()
-  }, [chat])
-  const pieces = chat.turns.at(-1)?.pieces.length ?? 0
-  useEffect(() => {
-    const main = end.current?.closest('main')
+    const main = turns.current!.closest('main')!
     // A reader who has gone back stays there.
-    if (main && main.scrollHeight - main.scrollTop - main.clientHeight < followPx) main.scrollTo(0, main.scrollHeight)
-  }, [chat.turns.length, pieces])
+    if (main.scrollHeight - main.scrollTop - main.clientHeight < followPx) main.scrollTo(0, main.scrollHeight)
+  }, [chat.turns])
   return (
     <section class="page chat">
       <h1 class="sr">Chat</h1>
-      {chat.problem !== undefined && <Notice text={chat.problem} isProblem />}
-      {chat.turns.length === 0 && (
-        <p class="dim">
-          Ask {chat.card?.id ?? 'the model'} something. The conversation is in this tab alone; what the server sees depends on the
-          mode.
-        </p>
-      )}
-      <div class="turns" aria-live="polite" aria-busy={chat.isAnswering}>
+      <Notice text={chat.problem} isProblem />
+      <div class="turns" aria-live="polite" aria-busy={chat.isAnswering} ref={turns}>
+        {chat.turns.length === 0 && (
+          <p class="dim">
+            Ask {chat.card?.id ?? 'the model'} something. The conversation is in this tab alone; what the server sees depends on
+            the mode.
+          </p>
+        )}
         {chat.turns.map((turn, at) => (
-          <ShownTurn turn={turn} key={at} />
+          <article class="card" key={at}>
+            <p class="question">{turn.question}</p>
+            <ShownAnswer turn={turn} />
+            <Notice text={turn.notice} />
+            <Notice text={turn.error} isProblem />
+            <p class="figures">{figuresOf(turn).join(' · ')}</p>
+            <details>
+              <summary>How it was made</summary>
+              <AnswerTrace turn={turn} />
+            </details>
+          </article>
         ))}
-        <div ref={end} />
       </div>
       <Ask chat={chat} />
     </section>
   )
 }
 
-function ShownTurn({ turn }: { readonly turn: Turn }) {
-  const { question, state, error, notice } = turn
-  return (
-    <article class="turn">
-      <p class="question">{question}</p>
-      <ShownAnswer turn={turn} />
-      {notice !== undefined && <Notice text={notice} />}
-      {state === 'failed' && <Notice text={error ?? 'failed'} isProblem />}
-      <p class="figures">{figuresOf(turn).join(' · ')}</p>
-      {turn.pieces.length > 0 && (
-        <details>
-          <summary>How it was made</summary>
-          <AnswerTrace turn={turn} />
-        </details>
-      )}
-    </article>
-  )
-}
-
 /** In a line: what a reader wants to know of an answer. */
 export function figuresOf({ state, report, usage, mode, endMs, pieces }: Turn): string[] {
-  if (state === 'stopped') return ['stopped']
-  if (!report) return state === 'asked' ? [pieces.length === 0 ? 'waiting for the first token …' : 'answering …'] : []
+  if (state === 'asked') return [pieces.length === 0 ? 'waiting for the first token …' : 'answering …']
+  if (!report) return [state]
   const { ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, sources, disco, reusedTokens, fallback } = report
-  const writers = [...new Set(sources.map(({ device, source, model }) => `${device ?? source}: ${model}`))]
   const cost = disco ? (disco.cost.device.dollars ?? 0) + (disco.cost.server.dollars ?? 0) : 0
   return [
     mode || 'default mode',
-    ...writers,
+    ...new Set(sources.map(({ device, source, model }) => `${device ?? source}: ${model}`)),
     `${usage?.completion_tokens ?? pieces.length} tokens`,
     `first after ${duration(ttftMs)}`,
-    ...(tbtMs.p50 === null ? [] : [`then each ${duration(tbtMs.p50)}`]),
+    tbtMs.p50 === null ? '' : `then each ${duration(tbtMs.p50)}`,
     `in all ${duration(endMs)}`,
-    ...(acceptLength === null ? [] : [`accept length ${acceptLength.toFixed(2)}`]),
-    ...(bytesUp + bytesDown === 0 ? [] : [`${bytes(bytesUp)} up, ${bytes(bytesDown)} down`]),
-    ...(reusedTokens === 0 ? [] : [`${reusedTokens} positions reused`]),
-    ...(cost === 0 ? [] : [dollars(cost)]),
-    ...(fallback ? [`continued because: ${fallback.message}`] : []),
-  ]
+    acceptLength === null ? '' : `accept length ${acceptLength.toFixed(2)}`,
+    bytesUp + bytesDown === 0 ? '' : `${bytes(bytesUp)} up, ${bytes(bytesDown)} down`,
+    reusedTokens === 0 ? '' : `${reusedTokens} positions reused`,
+    cost === 0 ? '' : dollars(cost),
+    fallback ? `continued because: ${fallback.message}` : '',
+  ].filter(Boolean)
 }
 
 function Ask({ chat }: { readonly chat: ChatModel }) {
   const [question, setQuestion] = useState('')
   const { mode, maxTokens, tokensPerS } = chat.settings
-  function send() {
+  function send(event: Event) {
+    event.preventDefault()
     const text = question.trim()
     if (text === '' || chat.isAnswering) return
     setQuestion('')
     void chat.ask(text)
   }
-  const numberOf = (text: string) => (text === '' ? undefined : Number(text))
   return (
-    <form
-      class="ask"
-      onSubmit={(event) => {
-        event.preventDefault()
-        send()
-      }}
-    >
-      <textarea
-        aria-label="Question"
-        rows={2}
-        value={question}
-        placeholder="Question – Enter sends, Shift+Enter begins a line, Esc stops"
-        onInput={({ currentTarget }) => setQuestion(currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key === 'Escape') chat.stop()
-          if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return
-          event.preventDefault()
-          send()
-        }}
-      />
+    <form class="ask" onSubmit={send}>
       <div class="bar">
-        <label>
-          Mode{' '}
-          <select value={mode} onChange={({ currentTarget }) => chat.choose({ mode: currentTarget.value as AnswerMode | '' })}>
-            {(['', ...(chat.card?.brim.modes ?? [])] as const).map((name) => (
-              <option value={name} key={name}>
-                {name || 'default'}
-              </option>
-            ))}
-          </select>
-        </label>
-        <span class="dim grow">{meanings[mode]}</span>
-        <label>
-          Max tokens{' '}
-          <input
-            type="number"
-            min={1}
-            value={maxTokens}
-            onInput={({ currentTarget }) => chat.choose({ maxTokens: numberOf(currentTarget.value) || 256 })}
-          />
-        </label>
-        <label>
-          Reading, tokens/s{' '}
-          <input
-            type="number"
-            min={0}
-            step="any"
-            value={tokensPerS ?? ''}
-            onInput={({ currentTarget }) => chat.choose({ tokensPerS: numberOf(currentTarget.value) })}
-          />
-        </label>
-        {chat.turns.length > 0 && (
-          <button type="button" onClick={() => chat.clear()}>
-            New
-          </button>
-        )}
+        <textarea
+          class="grow"
+          aria-label="Question"
+          rows={2}
+          value={question}
+          placeholder="Question – Enter sends, Shift+Enter begins a line, Esc stops"
+          onInput={({ currentTarget }) => setQuestion(currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key === 'Escape') chat.stop()
+            if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) send(event)
+          }}
+        />
         {chat.isAnswering ? (
           <button type="button" onClick={() => chat.stop()}>
             Stop
@@ -173,6 +117,40 @@ function Ask({ chat }: { readonly chat: ChatModel }) {
           </button>
         )}
       </div>
+      <div class="bar">
+        <Choice
+          label="Mode"
+          names={['', ...(chat.card?.brim.modes ?? [])]}
+          empty="default"
+          value={mode}
+          choose={(name) => chat.choose({ mode: name })}
+        />
+        <span class="dim grow">{meanings[mode]}</span>
+        <NumberField label="Max tokens" value={maxTokens} onValue={(value = 256) => chat.choose({ maxTokens: value })} />
+        <NumberField label="Reading, tokens/s" value={tokensPerS} onValue={(value) => chat.choose({ tokensPerS: value })} />
+        <button type="button" disabled={chat.turns.length === 0} onClick={() => chat.clear()}>
+          New
+        </button>
+      </div>
     </form>
   )
 }
+
+interface NumberProps {
+  readonly label: string
+  readonly value: number | undefined
+  onValue(value: number | undefined): void
+}
+
+const NumberField = ({ label, value = Number.NaN, onValue }: NumberProps) => (
+  <label>
+    {label}{' '}
+    <input
+      type="number"
+      min={0}
+      step="any"
+      value={Number.isNaN(value) ? '' : value}
+      onInput={({ currentTarget: { value } }) => onValue(value === '' ? undefined : Number(value))}
+    />
+  </label>
+)

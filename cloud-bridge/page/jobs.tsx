@@ -2,57 +2,39 @@ import { useState } from 'preact/hooks'
 import type { z } from 'zod'
 import type { EndEvent, JobDetails, JobSummary, StoredJobEvent } from '../../core/wire/protocol/http/jobs.ts'
 import { age } from '../commands/figures.ts'
-import type { PageApi } from './api.ts'
-import { usePolled, useTask } from './model.ts'
-import { Action, clockTime, Facts, Notice, Stale, StillReading, Table } from './parts.tsx'
+import { usePolled, useSession, useTask } from './model.ts'
+import { Actions, Choice, clockTime, Facts, Notice, Stale, StillReading, Table } from './parts.tsx'
 
-const everyMs = 3_000
 const listed = 500
-const choices = {
-  all: '',
-  queued: 'state=QUEUED',
-  running: 'state=RUNNING',
-  succeeded: 'state=SUCCEEDED',
-  dead: 'dead=true',
-} as const
+const choices = { all: '', queued: '&state=QUEUED', running: '&state=RUNNING', succeeded: '&state=SUCCEEDED', dead: '&dead=true' }
 
-export function JobsPage({ api }: { readonly api: PageApi }) {
-  const [choice, setChoice] = useState<keyof typeof choices>('all')
-  const path = `/v1/jobs?limit=${listed}&${choices[choice]}`
-  const { value, problem } = usePolled((signal) => api.get<{ jobs: JobSummary[] }>(path, signal), everyMs, [path])
-  const jobs = value?.jobs
+export function JobsPage() {
+  const { api } = useSession()
+  const [choice, choose] = useState<keyof typeof choices>('all')
+  const path = `/v1/jobs?limit=${listed}${choices[choice]}`
+  const { value, problem } = usePolled((signal) => api.get<{ jobs: JobSummary[] }>(path, signal), 3_000, [path])
   return (
     <section class="page">
       <h1>Jobs</h1>
-      <div class="bar">
-        <label>
-          Show{' '}
-          <select value={choice} onChange={({ currentTarget }) => setChoice(currentTarget.value as keyof typeof choices)}>
-            {Object.keys(choices).map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
-        </label>
-        <span class="dim">{jobs && `${jobs.length}${jobs.length === listed ? ', the latest' : ''}`}</span>
-      </div>
+      <Choice
+        label="Show"
+        names={Object.keys(choices) as (keyof typeof choices)[]}
+        value={choice}
+        choose={(name) => choose(name)}
+      />
       <Stale problem={problem} />
-      {jobs && <JobTable jobs={jobs} />}
+      {value && <JobTable jobs={value.jobs} />}
     </section>
   )
 }
 
-const moods: Readonly<Record<string, string>> = {
-  SUCCEEDED: 'good',
-  FAILED: 'bad',
-  REJECTED: 'bad',
-  TIMED_OUT: 'bad',
-  CANCELED: 'quiet',
-}
+const moods: Readonly<Record<string, string>> = { SUCCEEDED: 'good', FAILED: 'bad', REJECTED: 'bad', TIMED_OUT: 'bad' }
+export const hasEnded = ({ state }: Pick<JobSummary, 'state'>) => state in moods || state === 'CANCELED'
+
 const State = ({ state }: { readonly state: string }) => (
   <span class={`dot ${moods[state] ?? 'quiet'}`}>{state.toLowerCase().replace('_', ' ')}</span>
 )
 
-const since = (iso: string) => age((Date.now() - Date.parse(iso)) / 1_000)
 const failuresText = (failures: JobSummary['failures']) =>
   Object.entries(failures)
     .map(([kind, count]) => `${count} × ${kind}`)
@@ -71,18 +53,19 @@ export function JobTable({ jobs }: { readonly jobs: readonly JobSummary[] }) {
         device ?? lastDevice ?? (boundTo === null ? '' : `for ${boundTo}`),
         attempt,
         failuresText(failures),
-        `${since(submittedAt)} ago`,
+        `${age((Date.now() - Date.parse(submittedAt)) / 1_000)} ago`,
         error ? `${error.code}: ${error.message}` : '',
       ])}
     />
   )
 }
 
-type Details = JobDetails & { readonly waitsFor: string | null }
-const endStates = ['SUCCEEDED', 'FAILED', 'REJECTED', 'TIMED_OUT', 'CANCELED']
+type Details = JobDetails & { readonly waitsFor?: string | null }
+type JobEvent = StoredJobEvent | z.infer<typeof EndEvent>
 
 /** One job with its events as they come: each once, also where the bridge was restarted meanwhile. */
-export function JobPage({ api, id }: { readonly api: PageApi; readonly id: string }) {
+export function JobPage({ id }: { readonly id: string }) {
+  const { api } = useSession()
   const [job, setJob] = useState<Details>()
   const [events, setEvents] = useState<readonly StoredJobEvent[]>([])
   const [problem, setProblem] = useState<string>()
@@ -94,13 +77,9 @@ export function JobPage({ api, id }: { readonly api: PageApi; readonly id: strin
       await api.follow(
         async (onOpen) => {
           setJob(await api.get<Details>(path, signal))
-          for await (const event of api.events<StoredJobEvent | z.infer<typeof EndEvent>>(
-            `${path}/events?after=${seq}`,
-            signal,
-            onOpen,
-          )) {
-            if (isEnd(event)) {
-              setJob({ ...event.job, waitsFor: null })
+          for await (const event of api.events<JobEvent>(`${path}/events?after=${seq}`, signal, onOpen)) {
+            if (!('seq' in event)) {
+              setJob(event.job)
               return true
             }
             seq = event.seq
@@ -113,34 +92,20 @@ export function JobPage({ api, id }: { readonly api: PageApi; readonly id: strin
         signal,
       )
     },
-    [id],
+    [path],
   )
   if (!job) return <StillReading what={`job ${id}`} problem={problem} />
-  const {
-    kind,
-    state,
-    attempt,
-    devices,
-    boundTo,
-    priority,
-    submittedAt,
-    deadlineAt,
-    finishedAt,
-    retryOf,
-    failures,
-    error,
-    waitsFor,
-  } = job
-  const hasEnded = endStates.includes(state)
+  const { kind, state, attempt, devices, boundTo, priority, finishedAt, retryOf, failures, error } = job
+  const retry = async () => {
+    location.hash = `#/job/${(await api.post<{ id: string }>(`${path}/retry`)).id}`
+  }
   return (
     <section class="page">
-      <p>
-        <a href="#/jobs">← Jobs</a>
-      </p>
+      <a href="#/jobs">← Jobs</a>
       <h1>{id}</h1>
       <Stale problem={problem} />
-      {error && <Notice text={`${error.code}: ${error.message}`} isProblem />}
-      {waitsFor !== null && <Notice text={`waits: ${waitsFor}`} />}
+      <Notice text={error ? `${error.code}: ${error.message}` : ''} isProblem />
+      <Notice text={job.waitsFor ? `waits: ${job.waitsFor}` : ''} />
       <Facts
         of={{
           Kind: kind,
@@ -149,35 +114,28 @@ export function JobPage({ api, id }: { readonly api: PageApi; readonly id: strin
           Devices: devices.join(', ') || (boundTo === null ? 'none yet' : `for ${boundTo}`),
           'Failed attempts': failuresText(failures) || 'none',
           Priority: String(priority),
-          Submitted: clockTime(submittedAt),
+          Submitted: clockTime(job.submittedAt),
           Ended: finishedAt && clockTime(finishedAt),
-          Deadline: !hasEnded && clockTime(deadlineAt),
+          Deadline: !hasEnded(job) && clockTime(job.deadlineAt),
           Repeats: retryOf && <a href={`#/job/${retryOf}`}>{retryOf}</a>,
         }}
       />
-      <p class="bar">
-        <Action
-          text="Cancel"
-          confirm="Cancel this job"
-          audit="job.cancel"
-          isAllowed={!hasEnded}
-          run={() => api.post(`${path}/cancel`)}
-        />
-        <Action
-          text="Submit again"
-          audit="job.retry"
-          isAllowed={hasEnded}
-          run={async () => {
-            location.hash = `#/job/${(await api.post<{ id: string }>(`${path}/retry`)).id}`
-          }}
-        />
-      </p>
+      <Actions
+        of={[
+          !hasEnded(job) && {
+            text: 'Cancel',
+            confirm: 'Cancel this job',
+            audit: 'job.cancel',
+            run: () => api.post(`${path}/cancel`),
+          },
+          hasEnded(job) && { text: 'Submit again', audit: 'job.retry', run: retry },
+        ]}
+      />
       <h2>Events</h2>
       <ol class="log" aria-label="Events of the job">
         {events.map(({ seq, at, attempt, device, type, data }) => (
           <li key={seq}>
-            <time>{clockTime(at)}</time> {seq} {type}{' '}
-            <span class="dim">{[`attempt ${attempt}`, device].filter(Boolean).join(', ')}</span> {textOfData(data)}
+            <time>{clockTime(at)}</time> {seq} {type} <span class="dim">attempt {attempt}</span> {device} {dataText(data)}
           </li>
         ))}
       </ol>
@@ -188,10 +146,9 @@ export function JobPage({ api, id }: { readonly api: PageApi; readonly id: strin
   )
 }
 
-const isEnd = (event: StoredJobEvent | z.infer<typeof EndEvent>): event is z.infer<typeof EndEvent> => !('seq' in event)
+const shownChars = 400
 
-function textOfData(data: unknown): string {
-  if (typeof data !== 'object' || data === null) return ''
-  const text = 'text' in data ? String(data.text) : JSON.stringify(data)
-  return text === '{}' ? '' : text.slice(0, 400)
+function dataText(data: unknown): string {
+  const text = JSON.stringify(data)
+  return text === '{}' || text === 'null' ? '' : text.slice(0, shownChars)
 }

@@ -13,6 +13,7 @@ export function LoginForm({ server, problem, onKey }: Props) {
   return (
     <main class="login">
       <form
+        class="card"
         onSubmit={(event) => {
           event.preventDefault()
           if (key.trim() !== '') onKey(key.trim())

@@ -1,7 +1,7 @@
 import { render } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { AnswersPage } from './answers.tsx'
-import { errorText, PageApi, type User } from './api.ts'
+import { errorText, PageApi, RequestFailed, type User } from './api.ts'
 import { ChatPage } from './chat.tsx'
 import { ChatModel } from './chat-model.ts'
 import { DevicePage } from './device.tsx'
@@ -10,160 +10,108 @@ import { FleetModel } from './fleet-model.ts'
 import { JobPage, JobsPage } from './jobs.tsx'
 import { LoginForm } from './login.tsx'
 import { MetricsModel } from './metrics.ts'
-import { useTask } from './model.ts'
+import { Session, useTask } from './model.ts'
 import { OwnDevicePage } from './own-device.tsx'
 import { Notice } from './parts.tsx'
 import { RolloutPage, RolloutsPage } from './rollouts.tsx'
 
-interface View {
-  readonly name: string
-  readonly title: string
+const api = new PageApi(document.documentElement.dataset)
+
+const titles = { own: 'Device', fleet: 'Fleet', chat: 'Chat', answers: 'Answers', jobs: 'Jobs', rollouts: 'Rollouts' } as const
+
+/** What a role may see. A client asks, and sees nothing else; a viewer may not ask. */
+function viewsOf(role: User['role']): readonly (keyof typeof titles)[] {
+  if (api.server === 'agent') return ['own', 'chat', 'answers']
+  if (role === 'client') return ['chat', 'answers']
+  return role === 'viewer' ? ['fleet', 'answers', 'rollouts'] : ['fleet', 'chat', 'answers', 'jobs', 'rollouts']
 }
 
-/** What the user's role may see. A `client` asks, and sees nothing else. */
-function viewsOf({ server }: PageApi, { role }: User): readonly View[] {
-  const chat = { name: 'chat', title: 'Chat' }
-  const answers = { name: 'answers', title: 'Answers' }
-  if (server === 'agent') return [{ name: 'own', title: 'Device' }, chat, answers]
-  if (role === 'client') return [chat, answers]
-  const jobs = role === 'viewer' ? [] : [{ name: 'jobs', title: 'Jobs' }]
-  return [
-    { name: 'fleet', title: 'Fleet' },
-    ...(role === 'viewer' ? [] : [chat]),
-    answers,
-    ...jobs,
-    { name: 'rollouts', title: 'Rollouts' },
-  ]
-}
+/** `#/device/jetson-01` → device, jetson-01. Names of ours need no encoding. */
+const routeOf = (hash: string) => hash.replace(/^#\//, '').split('/') as [view: string, id?: string]
 
-/** `#/device/jetson-01` → device, jetson-01 */
-function routeOf(hash: string): readonly [view: string, id: string] {
-  const [view = '', id = ''] = hash.replace(/^#\//, '').split('/')
-  try {
-    return [view, decodeURIComponent(id)]
-  } catch {
-    return [view, '']
-  }
-}
-
-function App({ api }: { readonly api: PageApi }) {
-  const [login, setLogin] = useState<User>()
+function App() {
+  /** Null: a key is needed. */
+  const [user, setUser] = useState<User | null>()
   const [problem, setProblem] = useState<string>()
-  const [isReady, setReady] = useState(false)
-  async function logIn() {
+  async function logIn(key?: string) {
+    if (key !== undefined) api.setKey(key)
     try {
-      setLogin(await api.login())
+      setUser((await api.login()) ?? null)
       setProblem(undefined)
     } catch (error) {
-      setProblem(errorText(error))
+      // A key that is refused is forgotten, and `onRefused` says so.
+      if (!(error instanceof RequestFailed) || error.status !== 401) setProblem(errorText(error))
+      setUser(null)
     }
-    setReady(true)
+  }
+  function leave(why?: string) {
+    api.setKey(undefined)
+    setUser(null)
+    setProblem(why)
   }
   useEffect(() => {
-    api.onRefused = () => {
-      api.setKey(undefined)
-      setLogin(undefined)
-      setProblem('the server does not accept this key')
-    }
+    api.onRefused = () => leave('the server does not accept this key')
     void logIn()
-  }, [api])
-  if (!isReady) return null
-  if (login)
-    return (
-      <Views
-        api={api}
-        login={login}
-        leave={() => {
-          api.setKey(undefined)
-          setLogin(undefined)
-        }}
-      />
-    )
-  return (
-    <LoginForm
-      server={api.server}
-      problem={problem}
-      onKey={(key) => {
-        api.setKey(key)
-        void logIn()
-      }}
-    />
-  )
+  }, [])
+  if (user === undefined) return null
+  return user ? <Views user={user} leave={() => leave()} /> : <LoginForm server={api.server} problem={problem} onKey={logIn} />
 }
 
-function Views({ api, login, leave }: { readonly api: PageApi; readonly login: User; readonly leave: () => void }) {
-  const views = viewsOf(api, login)
-  const [[view, id], setRoute] = useState(() => routeOf(location.hash))
+function Views({ user: { name, role }, leave }: { readonly user: User; readonly leave: () => void }) {
+  const views = viewsOf(role)
+  const [[view, id = ''], setRoute] = useState(() => routeOf(location.hash))
   useEffect(() => {
     const change = () => setRoute(routeOf(location.hash))
     addEventListener('hashchange', change)
     return () => removeEventListener('hashchange', change)
   }, [])
-  const isBridge = api.server === 'bridge'
-  const seesFleet = isBridge && login.role !== 'client'
-  const isOperator = isBridge && login.role !== 'client' && login.role !== 'viewer'
-  const { fleet, chat, metrics } = useMemo(
-    () => ({ fleet: new FleetModel(api), chat: new ChatModel(api), metrics: new MetricsModel(api) }),
-    [api],
-  )
+  const session = useMemo(() => ({ api, isOperator: views.includes('jobs') }), [role])
+  const fleet = useMemo(() => new FleetModel(api), [])
+  const chat = useMemo(() => new ChatModel(api), [])
+  const metrics = useMemo(() => new MetricsModel(api), [])
+  const seesFleet = views.includes('fleet')
   // While another view is open, too: the list is up to date at once.
-  useTask((signal) => (seesFleet ? fleet.follow(signal) : undefined), [fleet, seesFleet])
-  const shown = view === '' ? views[0]!.name : view
+  useTask((signal) => (seesFleet ? fleet.follow(signal) : undefined), [seesFleet])
+  const shown = view || views[0]!
   const current = { device: 'fleet', job: 'jobs', rollout: 'rollouts' }[shown] ?? shown
+  function shownView() {
+    if (shown === 'own') return <OwnDevicePage />
+    if (shown === 'fleet') return <FleetPage fleet={fleet} metrics={metrics} />
+    if (shown === 'device') return <DevicePage id={id} key={id} />
+    if (shown === 'chat') return <ChatPage chat={chat} />
+    if (shown === 'answers') return <AnswersPage chat={chat} metrics={seesFleet ? metrics : undefined} />
+    if (shown === 'jobs') return <JobsPage />
+    if (shown === 'job') return <JobPage id={id} key={id} />
+    if (shown === 'rollouts') return <RolloutsPage />
+    if (shown === 'rollout') return <RolloutPage id={id} key={id} />
+    return <Notice text={`there is no view "${shown}"`} isProblem />
+  }
   return (
-    <>
+    <Session.Provider value={session}>
       <button type="button" class="skip" onClick={() => document.getElementById('main')?.focus()}>
         Skip to the content
       </button>
       <header>
-        <strong class="brand">Brim</strong>
+        <strong>Brim</strong>
         <nav aria-label="Views">
-          {views.map(({ name, title }) => (
-            <a href={`#/${name}`} aria-current={name === current ? 'page' : undefined} key={name}>
-              {title}
+          {views.map((each) => (
+            <a href={`#/${each}`} aria-current={each === current ? 'page' : undefined} key={each}>
+              {titles[each]}
             </a>
           ))}
         </nav>
-        <span class="who">
-          {login.name}
-          {login.role === 'owner' ? '' : ` · ${login.role}`}{' '}
-          {api.hasKey && (
-            <button type="button" class="plain" onClick={leave}>
-              Log out
-            </button>
-          )}
+        <span class="dim user">
+          {name} {role === 'owner' ? '' : `· ${role}`}{' '}
+          <button type="button" class="plain" hidden={!api.hasKey} onClick={leave}>
+            Log out
+          </button>
         </span>
       </header>
       <main id="main" tabIndex={-1}>
         {shownView()}
       </main>
-    </>
+    </Session.Provider>
   )
-
-  function shownView() {
-    switch (shown) {
-      case 'own':
-        return <OwnDevicePage api={api} />
-      case 'fleet':
-        return <FleetPage fleet={fleet} metrics={metrics} />
-      case 'device':
-        return <DevicePage api={api} id={id} isOperator={isOperator} key={id} />
-      case 'chat':
-        return <ChatPage chat={chat} />
-      case 'answers':
-        return <AnswersPage api={api} chat={chat} metrics={seesFleet ? metrics : undefined} isOperator={isOperator} />
-      case 'jobs':
-        return <JobsPage api={api} />
-      case 'job':
-        return <JobPage api={api} id={id} key={id} />
-      case 'rollouts':
-        return <RolloutsPage api={api} isOperator={isOperator} />
-      case 'rollout':
-        return <RolloutPage api={api} id={id} isOperator={isOperator} key={id} />
-      default:
-        return <Notice text={`there is no view "${shown}"`} isProblem />
-    }
-  }
 }
 
-render(<App api={new PageApi(document.documentElement.dataset)} />, document.body)
+render(<App />, document.body)

@@ -16,19 +16,14 @@ export function parseMetrics(text: string): MetricsReading {
 export const totalOf = (reading: MetricsReading, name: string): number =>
   [...reading].reduce((sum, [key, value]) => (key === name || key.startsWith(`${name}{`) ? sum + value : sum), 0)
 
-interface Sample {
-  /** UTC, in seconds. */
-  readonly atS: number
-  readonly reading: MetricsReading
-}
-
 const everyMs = 2_000
 const kept = 900
 
 /** The bridge's metrics, read while a component shows them. */
 export class MetricsModel extends ViewModel {
   readonly #api: PageApi
-  samples: readonly Sample[] = []
+  /** `atS`: UTC. */
+  samples: readonly { readonly atS: number; readonly reading: MetricsReading }[] = []
   problem: string | undefined
 
   constructor(api: PageApi) {
@@ -40,17 +35,17 @@ export class MetricsModel extends ViewModel {
     return this.samples.at(-1)?.reading ?? new Map()
   }
 
-  /** How a counter has grown per second, at the time of each reading. Null before the second, and where the bridge was restarted. */
-  ratesOf(name: string): (number | null)[] {
-    return this.samples.map(({ atS, reading }, at) => {
-      const before = this.samples[at - 1]
-      const grown = before ? totalOf(reading, name) - totalOf(before.reading, name) : -1
-      return before && grown >= 0 ? grown / (atS - before.atS) : null
-    })
-  }
-
   valuesOf(name: string): number[] {
     return this.samples.map(({ reading }) => totalOf(reading, name))
+  }
+
+  /** How a counter has grown per second, at the time of each reading. Null before the second, and where the bridge was restarted. */
+  ratesOf(name: string): (number | null)[] {
+    const values = this.valuesOf(name)
+    return this.samples.map(({ atS }, at) => {
+      const grown = at === 0 ? -1 : values[at]! - values[at - 1]!
+      return grown < 0 ? null : grown / (atS - this.samples[at - 1]!.atS)
+    })
   }
 
   async follow(signal: AbortSignal): Promise<void> {

@@ -1,11 +1,15 @@
-import { useEffect, useReducer, useState } from 'preact/hooks'
-import { errorText, pause } from './api.ts'
+import { createContext } from 'preact'
+import { useContext, useEffect, useReducer, useState } from 'preact/hooks'
+import { errorText, type PageApi, pause } from './api.ts'
+
+/** What every view needs: the API, and whether its user may see jobs and change things. */
+export const Session = createContext<{ readonly api: PageApi; readonly isOperator: boolean }>(undefined!)
+export const useSession = () => useContext(Session)
 
 /** State beside the components, which lasts while they come and go. */
 export class ViewModel {
   readonly #listeners = new Set<() => void>()
 
-  /** @returns ends the subscription */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -21,14 +25,15 @@ export function useModel(model: ViewModel, everyMs = 100): void {
   const [, render] = useReducer((count: number) => count + 1, 0)
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined
+    const show = () => {
+      timer = undefined
+      render(0)
+    }
     const end = model.subscribe(() => {
-      timer ??= setTimeout(() => {
-        timer = undefined
-        render(0)
-      }, everyMs)
+      timer ??= setTimeout(show, everyMs)
     })
     // It may have changed between the rendering and this.
-    render(0)
+    show()
     return () => {
       end()
       clearTimeout(timer)
@@ -45,24 +50,24 @@ export function useTask(run: (signal: AbortSignal) => Promise<void> | void, keys
   }, [...keys])
 }
 
-interface Polled<T> {
-  /** As it was last read. */
-  readonly value: T | undefined
-  /** Why it may be out of date. */
-  readonly problem: string | undefined
-}
-
-/** Reads again and again until the component leaves. */
-export function usePolled<T>(read: (signal: AbortSignal) => Promise<T>, everyMs: number, keys: readonly unknown[]): Polled<T> {
-  const [polled, setPolled] = useState<Polled<T>>({ value: undefined, problem: undefined })
-  useTask(async (signal) => {
-    for (; !signal.aborted; await pause(everyMs, signal))
-      try {
-        const value = await read(signal)
-        setPolled({ value, problem: undefined })
-      } catch (error) {
-        if (!signal.aborted) setPolled(({ value }) => ({ value, problem: errorText(error) }))
-      }
-  }, keys)
-  return polled
+/**
+ * Reads again and again until the component leaves.
+ * @returns `value` as it was last read; `problem`: why it may be out of date; `again` reads at once
+ */
+export function usePolled<T>(read: (signal: AbortSignal) => Promise<T>, everyMs: number, keys: readonly unknown[]) {
+  const [polled, setPolled] = useState<{ readonly value?: T; readonly problem?: string }>({})
+  const [times, again] = useReducer((count: number) => count + 1, 0)
+  useTask(
+    async (signal) => {
+      for (; !signal.aborted; await pause(everyMs, signal))
+        try {
+          const value = await read(signal)
+          setPolled({ value })
+        } catch (error) {
+          if (!signal.aborted) setPolled((before) => ({ ...before, problem: errorText(error) }))
+        }
+    },
+    [...keys, times],
+  )
+  return { ...polled, again: () => again(0) }
 }

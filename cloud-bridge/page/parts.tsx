@@ -2,15 +2,22 @@ import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { errorText } from './api.ts'
 
-export const Notice = ({ text, isProblem = false }: { readonly text: string; readonly isProblem?: boolean }) => (
-  <p class={isProblem ? 'notice bad' : 'notice'} role="status">
-    {text}
-  </p>
-)
+interface NoticeProps {
+  readonly text: string | undefined
+  readonly isProblem?: boolean
+}
+
+export const Notice = ({ text, isProblem = false }: NoticeProps) =>
+  text ? (
+    <p class={isProblem ? 'notice bad' : 'notice'} role="status">
+      {text}
+    </p>
+  ) : null
 
 /** Where what is shown may be out of date. */
-export const Stale = ({ problem }: { readonly problem: string | undefined }) =>
-  problem === undefined ? null : <Notice text={`Not up to date: ${problem}`} isProblem />
+export const Stale = ({ problem }: { readonly problem: string | undefined }) => (
+  <Notice text={problem && `Not up to date: ${problem}`} isProblem />
+)
 
 /** In the place of what has not been read yet. */
 export const StillReading = ({ what, problem }: { readonly what: string; readonly problem: string | undefined }) => (
@@ -20,14 +27,15 @@ export const StillReading = ({ what, problem }: { readonly what: string; readonl
 /** Names and figures; those that are unknown are left out. */
 export const Facts = ({ of }: { readonly of: Readonly<Record<string, ComponentChildren>> }) => (
   <dl class="facts">
-    {Object.entries(of)
-      .filter(([, text]) => text)
-      .map(([name, text]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{text}</dd>
-        </div>
-      ))}
+    {Object.entries(of).map(
+      ([name, text]) =>
+        text && (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{text}</dd>
+          </div>
+        ),
+    )}
   </dl>
 )
 
@@ -62,47 +70,62 @@ export const Table = ({ label, head, rows }: TableProps) => (
   </section>
 )
 
-interface ActionProps {
+interface Action {
   readonly text: string
   /** What a second click confirms; absent: one click is enough. */
   readonly confirm?: string
   /** As the audit log names it. */
   readonly audit: string
-  readonly run: () => Promise<unknown>
-  readonly isAllowed: boolean
+  run(): Promise<unknown>
 }
 
-/** A change, which the bridge writes to its audit log. Without the role of an operator it is not offered. */
-export function Action({ text, confirm, audit, run, isAllowed }: ActionProps) {
-  const [state, setState] = useState<{ readonly is: 'idle' | 'asked' | 'busy' } | { readonly is: 'done'; readonly note: string }>(
-    { is: 'idle' },
-  )
-  if (!isAllowed) return null
-  async function click() {
-    if (confirm !== undefined && state.is !== 'asked') return setState({ is: 'asked' })
-    setState({ is: 'busy' })
-    try {
-      await run()
-      setState({ is: 'done', note: `done, audited as ${audit}` })
-    } catch (error) {
-      setState({ is: 'done', note: errorText(error) })
-    }
+/** Changes, which the bridge writes to its audit log; and what became of the last one. */
+export function Actions({ of }: { readonly of: readonly (Action | false)[] }) {
+  const [asked, setAsked] = useState<string>()
+  const [note, setNote] = useState('')
+  async function click({ audit, confirm, run }: Action) {
+    if (confirm !== undefined && asked !== audit) return setAsked(audit)
+    setAsked(undefined)
+    setNote(await run().then(() => `done, audited as ${audit}`, errorText))
   }
   return (
-    <span class="action">
-      <button
-        type="button"
-        class={state.is === 'asked' ? 'danger' : ''}
-        disabled={state.is === 'busy'}
-        onClick={click}
-        onBlur={() => state.is === 'asked' && setState({ is: 'idle' })}
-      >
-        {state.is === 'asked' ? confirm : text}
-      </button>
-      <span role="status">{state.is === 'done' ? state.note : ''}</span>
-    </span>
+    <p class="bar">
+      {of.map(
+        (action) =>
+          action && (
+            <button type="button" class={asked === action.audit ? 'danger' : ''} onClick={() => click(action)} key={action.audit}>
+              {asked === action.audit ? action.confirm : action.text}
+            </button>
+          ),
+      )}
+      <span role="status" class="dim">
+        {note}
+      </span>
+    </p>
   )
 }
+
+interface ChoiceProps<Name extends string> {
+  readonly label: string
+  readonly names: readonly Name[]
+  readonly value: Name
+  /** Of the name that is empty. */
+  readonly empty?: string
+  choose(name: Name): void
+}
+
+export const Choice = <Name extends string>({ label, names, value, empty, choose }: ChoiceProps<Name>) => (
+  <label>
+    {label}{' '}
+    <select value={value} onChange={({ currentTarget }) => choose(currentTarget.value as Name)}>
+      {names.map((name) => (
+        <option value={name} key={name}>
+          {name || empty}
+        </option>
+      ))}
+    </select>
+  </label>
+)
 
 export const labelList = (labels: Readonly<Record<string, string>>): string =>
   Object.entries(labels)
@@ -112,14 +135,10 @@ export const labelList = (labels: Readonly<Record<string, string>>): string =>
 export const clockTime = (iso: string): string => new Date(iso).toLocaleTimeString([], { hour12: false })
 
 /** Times of a few milliseconds, and of hours. */
-export const duration = (ms: number | null | undefined): string =>
-  ms == null
-    ? '–'
-    : ms < 10
-      ? `${ms.toFixed(1)} ms`
-      : ms < 1_000
-        ? `${Math.round(ms)} ms`
-        : `${(ms / 1_000).toFixed(ms < 10_000 ? 2 : 1)} s`
+export function duration(ms: number | null | undefined): string {
+  if (ms == null) return '–'
+  return ms < 1_000 ? `${ms.toFixed(ms < 10 ? 1 : 0)} ms` : `${(ms / 1_000).toFixed(ms < 10_000 ? 2 : 1)} s`
+}
 
 /** Answers cost fractions of a cent. */
 export const dollars = (value: number | null | undefined): string =>

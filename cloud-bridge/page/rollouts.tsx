@@ -1,30 +1,24 @@
-import type { RolloutDevice, Rollout as RolloutRecord } from '../../core/wire/protocol/http/rollouts.ts'
-import type { PageApi } from './api.ts'
-import { usePolled } from './model.ts'
-import { Action, clockTime, Facts, Notice, Stale, StillReading, Table } from './parts.tsx'
+import type { Rollout, RolloutDevice } from '../../core/wire/protocol/http/rollouts.ts'
+import { usePolled, useSession } from './model.ts'
+import { Actions, clockTime, Facts, Notice, Stale, StillReading, Table } from './parts.tsx'
 
 const everyMs = 2_000
 
-interface Props {
-  readonly api: PageApi
-  readonly isOperator: boolean
-}
-
-export function RolloutsPage({ api, isOperator }: Props) {
-  const { value, problem } = usePolled((signal) => api.get<{ rollouts: RolloutRecord[] }>('/v1/rollouts', signal), everyMs, [])
-  const rollouts = value?.rollouts
+export function RolloutsPage() {
+  const { api } = useSession()
+  const read = (signal: AbortSignal) => api.get<{ rollouts: Rollout[] }>('/v1/rollouts', signal)
+  const { value, problem, again } = usePolled(read, everyMs, [])
   return (
     <section class="page">
       <h1>Rollouts</h1>
       <Stale problem={problem} />
-      {rollouts?.length === 0 && <Notice text="none yet: “brim rollout create” begins one" />}
-      {rollouts?.map((rollout) => (
+      <Notice text={value?.rollouts.length === 0 ? 'none yet: “brim rollout create” begins one' : ''} />
+      {value?.rollouts.map((rollout) => (
         <article class="card" key={rollout.id}>
           <h2>
             <a href={`#/rollout/${rollout.id}`}>{rollout.id}</a> <span class="dim">{rollout.kind}</span>
           </h2>
-          <Progress rollout={rollout} />
-          <Controls api={api} rollout={rollout} isOperator={isOperator} />
+          <Progress rollout={rollout} again={again} />
         </article>
       ))}
     </section>
@@ -34,8 +28,22 @@ export function RolloutsPage({ api, isOperator }: Props) {
 /** In the order in which a bar shows them. */
 const states = ['succeeded', 'failed', 'canceled', 'started', 'waiting', 'skipped'] as const
 
-function Progress({ rollout: { state, reason, devices, ratePerMinute } }: { readonly rollout: RolloutRecord }) {
+interface ProgressProps {
+  readonly rollout: Rollout
+  /** Reads it again. */
+  readonly again: () => void
+}
+
+function Progress({ rollout: { id, state, reason, devices, ratePerMinute }, again }: ProgressProps) {
+  const { api, isOperator } = useSession()
   const text = states.flatMap((name) => (devices[name] === 0 ? [] : [`${devices[name]} ${name}`])).join(', ')
+  const action = (verb: string, title: string, confirm?: string) => ({
+    text: title,
+    ...(confirm !== undefined && { confirm }),
+    audit: `rollout.${verb}`,
+    run: () => api.post(`/v1/rollouts/${encodeURIComponent(id)}/${verb}`).finally(again),
+  })
+  const isOpen = state === 'running' || state === 'paused'
   return (
     <>
       <div class="progress" role="img" aria-label={text}>
@@ -49,61 +57,42 @@ function Progress({ rollout: { state, reason, devices, ratePerMinute } }: { read
         {state === 'running' && ` · ${ratePerMinute}/min`}
         {devices.soaking > 0 && ` · ${devices.soaking} watched`}
       </p>
+      {isOperator && (
+        <Actions
+          of={[
+            state === 'running' && action('pause', 'Pause'),
+            state === 'paused' && action('resume', 'Resume'),
+            isOpen && action('abort', 'Abort', 'Abort, and cancel its jobs'),
+            !isOpen && devices.failed > 0 && action('retry', 'Retry the failed', `Begin another one for ${devices.failed}`),
+          ]}
+        />
+      )}
     </>
   )
 }
 
-function Controls({ api, rollout: { id, state, devices }, isOperator }: Props & { readonly rollout: RolloutRecord }) {
-  const run = (verb: string) => () => api.post(`/v1/rollouts/${encodeURIComponent(id)}/${verb}`)
-  const isOpen = state === 'running' || state === 'paused'
-  return (
-    <p class="bar">
-      <Action text="Pause" audit="rollout.pause" isAllowed={isOperator && state === 'running'} run={run('pause')} />
-      <Action text="Resume" audit="rollout.resume" isAllowed={isOperator && state === 'paused'} run={run('resume')} />
-      <Action
-        text="Abort"
-        confirm="Abort, and cancel its jobs"
-        audit="rollout.abort"
-        isAllowed={isOperator && isOpen}
-        run={run('abort')}
-      />
-      <Action
-        text="Retry the failed"
-        confirm={`Begin another one for ${devices.failed}`}
-        audit="rollout.retry"
-        isAllowed={isOperator && !isOpen && devices.failed > 0}
-        run={run('retry')}
-      />
-    </p>
-  )
-}
-
-type Details = RolloutRecord & { readonly failures: readonly RolloutDevice[] }
 /** In the document; the API has the rest. */
 const shownDevices = 1_000
 
-export function RolloutPage({ api, id, isOperator }: Props & { readonly id: string }) {
+export function RolloutPage({ id }: { readonly id: string }) {
+  const { api, isOperator } = useSession()
   const path = `/v1/rollouts/${encodeURIComponent(id)}`
-  const { value, problem } = usePolled(
+  const { value, problem, again } = usePolled(
     async (signal) => {
-      const rollout = await api.get<Details>(path, signal)
-      const { devices } = await api.get<{ devices: RolloutDevice[] }>(`${path}/devices?limit=${shownDevices}`, signal)
-      return { rollout, devices }
+      const rollout = await api.get<Rollout>(path, signal)
+      return { rollout, ...(await api.get<{ devices: RolloutDevice[] }>(`${path}/devices?limit=${shownDevices}`, signal)) }
     },
     everyMs,
-    [id],
+    [path],
   )
   if (!value) return <StillReading what={`rollout ${id}`} problem={problem} />
   const { rollout, devices } = value
   return (
     <section class="page">
-      <p>
-        <a href="#/rollouts">← Rollouts</a>
-      </p>
+      <a href="#/rollouts">← Rollouts</a>
       <h1>{id}</h1>
       <Stale problem={problem} />
-      <Progress rollout={rollout} />
-      <Controls api={api} rollout={rollout} isOperator={isOperator} />
+      <Progress rollout={rollout} again={again} />
       <Facts
         of={{
           Kind: rollout.kind,
@@ -118,12 +107,12 @@ export function RolloutPage({ api, id, isOperator }: Props & { readonly id: stri
         head={['', 'Device', 'State', 'Job', 'Started', 'Ended', 'Error']}
         rows={devices.map(({ place, device, state, job, startedAt, endedAt, error }) => [
           place + 1,
-          <a href={`#/device/${encodeURIComponent(device)}`}>{device}</a>,
+          <a href={`#/device/${device}`}>{device}</a>,
           state,
-          job === null ? '' : isOperator ? <a href={`#/job/${job}`}>{job}</a> : job,
-          startedAt === null ? '' : clockTime(startedAt),
-          endedAt === null ? '' : clockTime(endedAt),
-          error ? `${error.code}: ${error.message}` : '',
+          isOperator && job !== null ? <a href={`#/job/${job}`}>{job}</a> : job,
+          startedAt && clockTime(startedAt),
+          endedAt && clockTime(endedAt),
+          error && `${error.code}: ${error.message}`,
         ])}
       />
     </section>

@@ -19,19 +19,14 @@ const overscan = 8
 export function VirtualList<Item>({ label, items, rowHeight, head, keyOf, render }: Props<Item>) {
   const body = useRef<HTMLDivElement>(null)
   const [view, setView] = useState({ top: 0, height: 800 })
+  const measure = () => setView({ top: body.current!.scrollTop, height: body.current!.clientHeight })
   useLayoutEffect(() => {
-    const element = body.current!
-    const measure = () => setView({ top: element.scrollTop, height: element.clientHeight })
     const observer = new ResizeObserver(measure)
-    observer.observe(element)
-    element.addEventListener('scroll', measure, { passive: true })
-    return () => {
-      observer.disconnect()
-      element.removeEventListener('scroll', measure)
-    }
+    observer.observe(body.current!)
+    return () => observer.disconnect()
   }, [])
   const first = Math.max(0, Math.min(Math.floor(view.top / rowHeight) - overscan, items.length))
-  const last = Math.min(items.length, Math.ceil((view.top + view.height) / rowHeight) + overscan)
+  const last = Math.ceil((view.top + view.height) / rowHeight) + overscan
   return (
     <div class="table" role="table" aria-label={label} aria-rowcount={items.length + 1}>
       <div role="rowgroup" class="table-head">
@@ -39,19 +34,16 @@ export function VirtualList<Item>({ label, items, rowHeight, head, keyOf, render
           {head}
         </div>
       </div>
-      <div role="rowgroup" class="table-body" ref={body} tabIndex={0}>
+      <div role="rowgroup" class="table-body" ref={body} tabIndex={0} onScroll={measure}>
         <div role="presentation" class="table-rows" style={{ height: `${items.length * rowHeight}px` }}>
-          {items.slice(first, last).map((item, at) => (
-            <div
-              role="row"
-              class="row"
-              key={keyOf(item)}
-              aria-rowindex={first + at + 2}
-              style={{ top: `${(first + at) * rowHeight}px`, height: `${rowHeight}px` }}
-            >
-              {render(item)}
-            </div>
-          ))}
+          {items.slice(first, last).map((item, at) => {
+            const style = { top: `${(first + at) * rowHeight}px`, height: `${rowHeight}px` }
+            return (
+              <div role="row" class="row" style={style} aria-rowindex={first + at + 2} key={keyOf(item)}>
+                {render(item)}
+              </div>
+            )
+          })}
         </div>
       </div>
     </div>

@@ -54,6 +54,8 @@ export async function followAnswer(
   let usage: Usage | undefined
   let report: BrimReport | undefined
   let lastId: string | undefined
+  /** Tokens so far, where each event names its own. */
+  let counted: number | undefined
   const onId = (id: string) => {
     lastId = id
   }
@@ -79,7 +81,8 @@ export async function followAnswer(
       const [choice] = event.choices
       const piece = choice?.delta?.content ?? choice?.text ?? ''
       text += piece
-      if (piece !== '') onText(piece, tokensOf(lastId))
+      if (choice?.token_ids) counted = (counted ?? 0) + choice.token_ids.length
+      if (piece !== '') onText(piece, tokensOf(lastId) ?? counted)
       finishReason = choice?.finish_reason ?? finishReason
       usage = event.usage ?? usage
     }

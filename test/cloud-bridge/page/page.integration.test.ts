@@ -1,10 +1,11 @@
 import { mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Browser, BrowserContext, Page } from 'playwright-core'
+import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Agent, startAgent } from '../../../agent/agent.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import type { AuditLine } from '../../../core/wire/protocol/http/admin.ts'
+import type { DeviceDetails } from '../../../core/wire/protocol/http/devices.ts'
 import type { JobDetails } from '../../../core/wire/protocol/http/jobs.ts'
 import type { Rollout } from '../../../core/wire/protocol/http/rollouts.ts'
 import { axeViolationsOf, chromiumProgram, consoleErrorsOf, launchBrowser } from '../../../lab/bench/page/browser.ts'
@@ -14,7 +15,6 @@ import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
 import { enrolDevice } from '../../support/enrol-device.ts'
 import { isMissing } from '../../support/prerequisites.ts'
 import { publishFleet } from '../../support/simulated-fleet.ts'
-import { isProfiled } from '../../support/sketch-world.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
 const skips = isMissing('Chromium (Debian: apt-get install chromium)', chromiumProgram() !== undefined)
@@ -54,7 +54,7 @@ beforeAll(async () => {
   browser = await launchBrowser()
   bridge = await startOpenBridge()
   agents = await Promise.all(['jetson-01', 'jetson-02'].map((id) => startDevice(id, bridge.mqttUrl)))
-  fleet = await publishFleet(bridge.mqttUrl, [
+  fleet = await publishFleet(bridge.mqttUrl, bridge.modelId, [
     { id: 'orin-nano-03', samples: 90 },
     { id: 'orin-nano-04', condition: { throttling: { isThrottled: true, causes: ['cooling cpufreq-cpu0'] } } },
     { id: 'agx-orin-05', state: 'lost' },
@@ -66,7 +66,6 @@ beforeAll(async () => {
   ])
   for (const id of ['orin-nano-03', 'orin-nano-04', 'agx-orin-05'])
     await call(bridge, `/v1/devices/${id}/labels`, { set: { site: 'lab' } })
-  await Promise.all(['jetson-01', 'jetson-02'].map((id) => isProfiled(bridge.httpUrl, id)))
 }, 120_000)
 afterEach(async () => {
   for (const context of open.splice(0)) await context.close()
@@ -93,7 +92,7 @@ interface Opened {
 }
 
 async function visit(url: string, options: Parameters<Browser['newContext']>[0] = {}): Promise<Opened> {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: 'light', ...options })
+  const context = await browser.newContext({ viewport: { width: 1200, height: 720 }, colorScheme: 'light', ...options })
   open.push(context)
   const page = await context.newPage()
   const errors = consoleErrorsOf(page)
@@ -113,9 +112,17 @@ const shownIds = (page: Page) => page.locator('.table-rows .id').allInnerTexts()
 const ask = async (page: Page, question: string) => {
   await page.getByLabel('Question').fill(question)
   await page.getByLabel('Question').press('Enter')
-  const turn = page.locator('.turn').last()
-  await turn.locator('.figures', { hasText: 'in all' }).waitFor()
+  const turn = page.locator('.turns > .card').last()
+  await turn.locator('p.figures', { hasText: 'in all' }).waitFor()
   return turn
+}
+
+/** How the answer of a turn was made. */
+async function traceOf(turn: Locator): Promise<string> {
+  await turn.locator('summary').click()
+  const trace = turn.locator('details[open] .trace')
+  await trace.waitFor()
+  return trace.innerText()
 }
 
 describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
@@ -127,7 +134,7 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
     expect(await page.locator('.table').getAttribute('aria-rowcount')).toBe('67')
     expect((await shownIds(page)).length).toBeLessThan(50)
     await takePicture(page, 'fleet')
-    await page.locator('.table-body').evaluate('(body) => body.scrollTo(0, body.scrollHeight)')
+    await page.evaluate('document.querySelector(".table-body").scrollTo(0, 1e6)')
     await expect.poll(async () => (await shownIds(page)).at(-1)).toBe('orin-nano-69')
     await page.getByLabel('Filter').fill('site=lab')
     await expect.poll(() => shownIds(page)).toEqual(['agx-orin-05', 'orin-nano-04', 'orin-nano-03'])
@@ -170,11 +177,13 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
     await page.getByLabel('Mode').selectOption('full')
     const first = await ask(page, 'Can you book a table for two?')
     expect(await first.locator('.answer').innerText()).not.toBe('')
-    expect(await first.locator('.figures').innerText()).toMatch(/^full · bridge: brim-demo · \d+ tokens · first after/)
+    expect(await first.locator('p.figures').innerText()).toMatch(/^full · bridge: brim-demo · \d+ tokens · first after/)
+    // The bridge asks a device for its profile when it is there; plans count with it then.
+    const profiled = async () => (await call<DeviceDetails>(bridge, '/v1/devices/jetson-02')).smallModels.length
+    await expect.poll(profiled).toBe(1)
     await page.getByLabel('Mode').selectOption('sketch')
     const sketched = await ask(page, 'Please tell me how to grow roses in the garden.')
-    await sketched.getByText('How it was made').click()
-    expect(await sketched.locator('.trace').innerText()).toMatch(/Planned\s+(sketch|full)/)
+    expect(await traceOf(sketched)).toMatch(/Planned\s+(sketch|full)/)
     await page.goto(`${bridge.httpUrl}/#/answers`)
     expect(await page.locator('.card .question').allInnerTexts()).toEqual([
       'Please tell me how to grow roses in the garden.',
@@ -194,15 +203,41 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
     await page.getByLabel('Max tokens').fill('40')
     await page.getByLabel('Mode').selectOption('private')
     const hat = await ask(page, 'Can you book a table for two?')
-    await hat.getByText('How it was made').click()
-    expect(await hat.locator('.trace').innerText()).toMatch(/HAT rounds\s+\d+[\s\S]*Accept length[\s\S]*drafting/)
+    expect(await traceOf(hat)).toMatch(/HAT rounds\s+\d+[\s\S]*Accept length[\s\S]*drafting/)
     await page.getByLabel('Mode').selectOption('fast')
     const raced = await ask(page, 'Where is the station?')
-    await raced.getByText('How it was made').click()
-    expect(await raced.locator('.trace').innerText()).toMatch(
-      /First token\s+(device|server)[\s\S]*dollars[\s\S]*slm · brim-demo-slm-deep/,
-    )
-    await takePicture(page, 'chat')
+    expect(await traceOf(raced)).toMatch(/First token\s+(device|server)[\s\S]*dollars[\s\S]*slm · brim-demo-slm-deep/)
+    await page.getByRole('link', { name: 'Answers' }).click()
+    await page.getByText('Where is the station?').waitFor()
+    await takePicture(page, 'agent')
+    expect(errors).toEqual([])
+  })
+
+  it('has no violation that axe finds, in any view, light and dark, on a desk and on a phone, and works with keys alone', async () => {
+    const { page, errors } = await visit(bridge.httpUrl)
+    await page.locator('.table-rows .id').first().waitFor()
+    await page.keyboard.press('Tab')
+    expect(await page.evaluate('document.activeElement.textContent')).toContain('Skip to the content')
+    await page.keyboard.press('Enter')
+    expect(await page.evaluate('document.activeElement.id')).toBe('main')
+    const found: string[] = []
+    for (const view of ['fleet', 'device/orin-nano-03', 'chat', 'answers', 'jobs', 'rollouts'])
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme })
+        await page.evaluate(`location.hash = '#/${view}'`)
+        await page.locator('main h1').first().waitFor({ state: 'attached' })
+        found.push(...(await axeViolationsOf(page)).map((violation) => `${view}, ${colorScheme}: ${violation}`))
+      }
+    await page.setViewportSize({ width: 390, height: 780 })
+    for (const view of ['fleet', 'device/orin-nano-03', 'chat', 'jobs']) {
+      await page.evaluate(`location.hash = '#/${view}'`)
+      await page.locator('main h1').first().waitFor({ state: 'attached' })
+      const wide = await page.evaluate<number>('document.documentElement.scrollWidth')
+      expect(`${view}: ${wide}`).toBe(`${view}: 390`)
+      found.push(...(await axeViolationsOf(page)).map((violation) => `${view}, phone: ${violation}`))
+      if (view === 'fleet') await takePicture(page, 'phone')
+    }
+    expect(found).toEqual([])
     expect(errors).toEqual([])
   })
 
@@ -234,34 +269,6 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
     await job.getByRole('button', { name: 'Submit again' }).click()
     await expect.poll(() => job.url()).not.toContain(id)
     expect((await call<JobDetails>(bridge, `/v1/jobs/${job.url().split('/').at(-1)}`)).retryOf).toBe(id)
-    expect(errors).toEqual([])
-  })
-
-  it('has no violation that axe finds, in any view, light and dark, on a desk and on a phone, and works with keys alone', async () => {
-    const { page, errors } = await visit(bridge.httpUrl)
-    await page.locator('.table-rows .id').first().waitFor()
-    await page.keyboard.press('Tab')
-    expect(await page.evaluate('document.activeElement.textContent')).toContain('Skip to the content')
-    await page.keyboard.press('Enter')
-    expect(await page.evaluate('document.activeElement.id')).toBe('main')
-    const found: string[] = []
-    for (const view of ['fleet', 'device/orin-nano-03', 'chat', 'answers', 'jobs', 'rollouts'])
-      for (const colorScheme of ['light', 'dark'] as const) {
-        await page.emulateMedia({ colorScheme })
-        await page.evaluate(`location.hash = '#/${view}'`)
-        await page.locator('main h1').first().waitFor({ state: 'attached' })
-        found.push(...(await axeViolationsOf(page)).map((violation) => `${view}, ${colorScheme}: ${violation}`))
-      }
-    await page.setViewportSize({ width: 390, height: 780 })
-    for (const view of ['fleet', 'device/orin-nano-03', 'chat', 'jobs']) {
-      await page.evaluate(`location.hash = '#/${view}'`)
-      await page.locator('main h1').first().waitFor({ state: 'attached' })
-      const wide = await page.evaluate<number>('document.documentElement.scrollWidth')
-      expect(`${view}: ${wide}`).toBe(`${view}: 390`)
-      found.push(...(await axeViolationsOf(page)).map((violation) => `${view}, phone: ${violation}`))
-      if (view === 'fleet') await takePicture(page, 'phone')
-    }
-    expect(found).toEqual([])
     expect(errors).toEqual([])
   })
 })
@@ -300,7 +307,7 @@ describe.skipIf(skips)('the page of a bridge that requires keys', { timeout: 60_
     expect(await views()).toMatch(/^Fleet\s+Answers\s+Rollouts$/)
     await page.getByRole('link', { name: 'Rollouts' }).click()
     await page.getByText('1 waiting of 1').or(page.getByText('1 started of 1')).waitFor()
-    expect(await page.getByRole('button').allInnerTexts()).toEqual(['Log out'])
+    expect(await page.getByRole('main').getByRole('button').count()).toBe(0)
     await page.getByRole('button', { name: 'Log out' }).click()
 
     await logIn(keyOf('operator'))
@@ -312,7 +319,6 @@ describe.skipIf(skips)('the page of a bridge that requires keys', { timeout: 60_
       .waitFor()
     await page.getByRole('button', { name: 'Resume' }).click()
     await page.getByRole('button', { name: 'Pause' }).waitFor()
-    await takePicture(page, 'rollouts')
     await page.getByRole('button', { name: 'Abort' }).click()
     await page.getByRole('button', { name: 'Abort, and cancel its jobs' }).click()
     await page.getByText('aborted').first().waitFor()
