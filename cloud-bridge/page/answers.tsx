@@ -1,10 +1,10 @@
 import type { JobDetails, JobSummary, StoredJobEvent } from '../../core/wire/protocol/http/jobs.ts'
 import type { ExpandInput } from '../../core/wire/protocol/jobs.ts'
 import { bytes } from '../commands/figures.ts'
-import { AnswerTrace, colourClasses, ShownAnswer } from './answer-trace.tsx'
+import { colourClasses } from './answer-trace.tsx'
 import type { PageApi } from './api.ts'
 import { Chart } from './chart.tsx'
-import { figuresOf } from './chat.tsx'
+import { TurnCard } from './chat.tsx'
 import type { ChatModel } from './chat-model.ts'
 import { hasEnded } from './jobs.tsx'
 import { type MetricsModel, totalOf } from './metrics.ts'
@@ -28,12 +28,7 @@ export function AnswersPage({ chat, metrics }: Props) {
       <h2>Asked in this tab</h2>
       <Notice text={chat.turns.length === 0 ? 'none yet: ask under Chat, and see here how the answer is made' : ''} />
       {chat.turns.toReversed().map((turn, at) => (
-        <article class="card" key={chat.turns.length - at}>
-          <p class="question">{turn.question}</p>
-          <ShownAnswer turn={turn} />
-          <p class="figures">{figuresOf(turn).join(' · ')}</p>
-          <AnswerTrace turn={turn} />
-        </article>
+        <TurnCard turn={turn} isOpen key={chat.turns.length - at} />
       ))}
       {metrics && isOperator && <Expansions />}
       {metrics && <Serving metrics={metrics} />}

@@ -3,25 +3,22 @@ import { readSse } from '../../core/wire/openai/sse-reader.ts'
 import type { KeyRole, Whoami } from '../../core/wire/protocol/http/admin.ts'
 import type { ErrorResponse } from '../../core/wire/protocol/http/error-response.ts'
 
-/** A request that was refused, or that reached no server (status 0). */
+/** A request that was refused, or that reached no server (status 0). The message says what to try, too. */
 export class RequestFailed extends Error {
   readonly status: number
   readonly code: string
-  readonly hint: string
 
-  constructor(status: number, { code, message, hint = '' }: Partial<ErrorResponse['error']> & { message: string }) {
-    super(message)
+  constructor(status: number, { code, message, hint }: { code?: string; message: string; hint?: string | undefined }) {
+    super(hint ? `${message} (${hint})` : message)
     this.status = status
-    this.code = code ?? 'UNKNOWN'
-    this.hint = hint
+    this.code = code ?? ''
   }
 }
 
-/** `owner`: of an agent, or of a bridge that requires no key. */
-export type Role = KeyRole | 'owner'
 export interface User {
   readonly name: string
-  readonly role: Role
+  /** `owner`: of an agent, or of a bridge that requires no key. */
+  readonly role: KeyRole | 'owner'
 }
 
 const keyName = 'brim-key'
@@ -42,39 +39,36 @@ export class PageApi {
   /** @returns undefined where a key is needed. @throws RequestFailed */
   async login(): Promise<User | undefined> {
     if (!this.#requiresKey) return { name: 'without a key', role: 'owner' }
-    if (sessionStorage.getItem(keyName) === null) return undefined
+    if (this.key === undefined) return undefined
     if (this.server === 'bridge') return this.get<Whoami>('/v1/whoami')
     await this.get('/health')
     return { name: 'key of the agent', role: 'owner' }
   }
 
-  setKey(key: string | undefined): void {
+  /** Absent: none is sent. */
+  get key(): string | undefined {
+    return sessionStorage.getItem(keyName) ?? undefined
+  }
+
+  set key(key: string | undefined) {
     if (key === undefined) sessionStorage.removeItem(keyName)
     else sessionStorage.setItem(keyName, key)
   }
 
-  get hasKey(): boolean {
-    return sessionStorage.getItem(keyName) !== null
+  async get<T>(path: string, signal: AbortSignal | null = null): Promise<T> {
+    return (await this.send(path, { signal })).json() as Promise<T>
   }
 
-  get<T>(path: string, signal?: AbortSignal): Promise<T> {
-    return this.send(path, signal ? { signal } : {}).then((response) => response.json() as Promise<T>)
-  }
-
-  post<T>(path: string, body?: object): Promise<T> {
-    return this.send(path, { method: 'POST', ...(body && { body: JSON.stringify(body) }) }).then(
-      (response) => response.json() as Promise<T>,
-    )
+  async post<T>(path: string): Promise<T> {
+    return (await this.send(path, { method: 'POST' })).json() as Promise<T>
   }
 
   /** @throws RequestFailed for a status that is none of success; the signal's reason */
-  async send(path: string, { headers, ...init }: RequestInit = {}): Promise<Response> {
-    const key = sessionStorage.getItem(keyName)
-    const own = {
-      ...(init.body ? { 'content-type': 'application/json' } : {}),
-      ...(key === null ? {} : { authorization: `Bearer ${key}` }),
-    }
-    const response = await fetch(path, { ...init, headers: { ...own, ...headers } }).catch((error: unknown) => {
+  async send(path: string, init: RequestInit = {}): Promise<Response> {
+    const headers = new Headers(init.headers)
+    if (init.body) headers.set('content-type', 'application/json')
+    if (this.key !== undefined) headers.set('authorization', `Bearer ${this.key}`)
+    const response = await fetch(path, { ...init, headers }).catch((error: unknown) => {
       init.signal?.throwIfAborted()
       throw new RequestFailed(0, { message: `the ${this.server} does not respond`, code: String(error) })
     })
@@ -121,12 +115,7 @@ export class PageApi {
   }
 }
 
-export const errorText = (error: unknown): string =>
-  error instanceof RequestFailed && error.hint
-    ? `${error.message} (${error.hint})`
-    : error instanceof Error
-      ? error.message
-      : String(error)
+export const errorText = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 /** Resolves after `ms`, or when the signal is aborted. */
 export const pause = (ms: number, signal: AbortSignal): Promise<void> =>

@@ -81,7 +81,11 @@ function optionsOf(lines: number, unit: string, width: number, onPoint: (at: num
     ],
     series: [
       {},
-      ...Array.from({ length: lines }, (_, line) => ({ stroke: colour(`series-${line % colours}`), points: { show: false } })),
+      ...Array.from({ length: lines }, (_, line) => ({
+        stroke: colour(`series-${line % colours}`),
+        width: 1.5,
+        points: { show: false },
+      })),
     ],
     hooks: { setCursor: [({ cursor: { idx } }) => onPoint(idx ?? undefined)] },
   }

@@ -145,7 +145,7 @@ export class ChatModel extends ViewModel {
       failureOf: (reported) =>
         reported === 'ended early'
           ? new RequestFailed(0, { message: 'the answer ended early' })
-          : new RequestFailed(500, { message: reported.message, code: reported.code ?? 'UNKNOWN', hint: reported.hint ?? '' }),
+          : new RequestFailed(500, { message: reported.message, code: reported.code ?? '', hint: reported.hint ?? undefined }),
       brokenBy: (cause) => cause,
       isPassing: (error) => error instanceof RequestFailed && (error.status === 0 || error.code === 'CANCELED'),
       nowMs: () => performance.now(),

@@ -26,10 +26,13 @@ export function ChatPage({ chat }: { readonly chat: ChatModel }) {
   useModel(chat, 50)
   const turns = useRef<HTMLDivElement>(null)
   useEffect(() => void chat.readModes(), [chat])
+  const wasShown = useRef(false)
   useEffect(() => {
     const main = turns.current!.closest('main')!
+    const isNear = main.scrollHeight - main.scrollTop - main.clientHeight < followPx
     // A reader who has gone back stays there.
-    if (main.scrollHeight - main.scrollTop - main.clientHeight < followPx) main.scrollTo(0, main.scrollHeight)
+    if (isNear || !wasShown.current) main.scrollTo(0, main.scrollHeight)
+    wasShown.current = true
   }, [chat.turns])
   return (
     <section class="page chat">
@@ -43,17 +46,7 @@ export function ChatPage({ chat }: { readonly chat: ChatModel }) {
           </p>
         )}
         {chat.turns.map((turn, at) => (
-          <article class="card" key={at}>
-            <p class="question">{turn.question}</p>
-            <ShownAnswer turn={turn} />
-            <Notice text={turn.notice} />
-            <Notice text={turn.error} isProblem />
-            <p class="figures">{figuresOf(turn).join(' · ')}</p>
-            <details>
-              <summary>How it was made</summary>
-              <AnswerTrace turn={turn} />
-            </details>
-          </article>
+          <TurnCard turn={turn} key={at} />
         ))}
       </div>
       <Ask chat={chat} />
@@ -61,8 +54,25 @@ export function ChatPage({ chat }: { readonly chat: ChatModel }) {
   )
 }
 
+/** A question, its answer, and how that was made. */
+export function TurnCard({ turn, isOpen = false }: { readonly turn: Turn; readonly isOpen?: boolean }) {
+  return (
+    <article class="card">
+      <p class="question">{turn.question}</p>
+      <ShownAnswer turn={turn} />
+      <Notice text={turn.notice} />
+      <Notice text={turn.error} isProblem />
+      <p class="figures">{figuresOf(turn).join(' · ')}</p>
+      <details open={isOpen}>
+        <summary>How it was made</summary>
+        <AnswerTrace turn={turn} />
+      </details>
+    </article>
+  )
+}
+
 /** In a line: what a reader wants to know of an answer. */
-export function figuresOf({ state, report, usage, mode, endMs, pieces }: Turn): string[] {
+function figuresOf({ state, report, usage, mode, endMs, pieces }: Turn): string[] {
   if (state === 'asked') return [pieces.length === 0 ? 'waiting for the first token …' : 'answering …']
   if (!report) return [state]
   const { ttftMs, tbtMs, acceptLength, bytesUp, bytesDown, sources, disco, reusedTokens, fallback } = report

@@ -1,5 +1,5 @@
 import { render } from 'preact'
-import { useEffect, useMemo, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks'
 import { AnswersPage } from './answers.tsx'
 import { errorText, PageApi, RequestFailed, type User } from './api.ts'
 import { ChatPage } from './chat.tsx'
@@ -34,7 +34,7 @@ function App() {
   const [user, setUser] = useState<User | null>()
   const [problem, setProblem] = useState<string>()
   async function logIn(key?: string) {
-    if (key !== undefined) api.setKey(key)
+    if (key !== undefined) api.key = key
     try {
       setUser((await api.login()) ?? null)
       setProblem(undefined)
@@ -45,7 +45,7 @@ function App() {
     }
   }
   function leave(why?: string) {
-    api.setKey(undefined)
+    api.key = undefined
     setUser(null)
     setProblem(why)
   }
@@ -73,6 +73,8 @@ function Views({ user: { name, role }, leave }: { readonly user: User; readonly 
   // While another view is open, too: the list is up to date at once.
   useTask((signal) => (seesFleet ? fleet.follow(signal) : undefined), [seesFleet])
   const shown = view || views[0]!
+  // Each view begins at its top.
+  useLayoutEffect(() => document.getElementById('main')!.scrollTo(0, 0), [shown, id])
   const current = { device: 'fleet', job: 'jobs', rollout: 'rollouts' }[shown] ?? shown
   function shownView() {
     if (shown === 'own') return <OwnDevicePage />
@@ -102,7 +104,7 @@ function Views({ user: { name, role }, leave }: { readonly user: User; readonly 
         </nav>
         <span class="dim user">
           {name} {role === 'owner' ? '' : `· ${role}`}{' '}
-          <button type="button" class="plain" hidden={!api.hasKey} onClick={leave}>
+          <button type="button" class="plain" hidden={api.key === undefined} onClick={leave}>
             Log out
           </button>
         </span>

@@ -11,7 +11,6 @@ const types = {
   'style.css': 'text/css; charset=utf-8',
   'icon.svg': 'image/svg+xml',
 } as const
-const document = 'index.html'
 
 const folder = new URL('dist/page/', projectRoot)
 
@@ -23,6 +22,15 @@ const policy = [
   "require-trusted-types-for 'script'",
 ].join('; ')
 
+const sentAlways = {
+  vary: 'accept-encoding',
+  'cache-control': 'no-cache',
+  'content-security-policy': policy,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+}
+
 /** What the page has to know before it asks. */
 export interface PageFacts {
   readonly server: 'agent' | 'bridge'
@@ -30,47 +38,38 @@ export interface PageFacts {
   readonly auth: boolean
 }
 
-interface File {
-  readonly type: string
-  readonly text: string
-  readonly etag: string
+interface PageFile {
+  readonly bytes: Buffer
   readonly gzipped: Buffer
+  readonly etag: string
 }
 
 /** The page's files, read when they are first asked for. A browser asks each time whether they have changed. */
 export class PageFiles {
-  readonly #read = new Map<string, File>()
+  readonly #read = new Map<string, PageFile>()
 
   /** @returns sends the document. @throws RequestRefused 404 where it is not built */
   document({ server, auth }: PageFacts, headers: IncomingHttpHeaders): (response: ServerResponse) => void {
-    const fill = (text: string) => text.replace('<html', `<html data-server="${server}" data-auth="${auth ? 'key' : 'none'}"`)
-    return this.#sender(`${server} ${auth}`, headers, () => fileOf('text/html; charset=utf-8', fill(textOf(document))))
+    const facts = `<html data-server="${server}" data-auth="${auth ? 'key' : 'none'}"`
+    return this.#sender(facts, 'text/html; charset=utf-8', headers, () => textOf('index.html').replace('<html', facts))
   }
 
   /** @returns sends one of the other files. @throws RequestRefused 404 */
   file(name: string, headers: IncomingHttpHeaders): (response: ServerResponse) => void {
     if (!Object.hasOwn(types, name)) throw noSuchPath()
-    return this.#sender(name, headers, () => fileOf(types[name as keyof typeof types], textOf(name)))
+    return this.#sender(name, types[name as keyof typeof types], headers, () => textOf(name))
   }
 
-  #sender(name: string, headers: IncomingHttpHeaders, read: () => File): (response: ServerResponse) => void {
-    const { type, text, etag, gzipped } = this.#read.get(name) ?? read()
-    if (!this.#read.has(name)) this.#read.set(name, { type, text, etag, gzipped })
+  #sender(key: string, type: string, headers: IncomingHttpHeaders, read: () => string): (response: ServerResponse) => void {
+    const file = this.#read.get(key) ?? fileOf(Buffer.from(read()))
+    this.#read.set(key, file)
+    const { etag } = file
     const isZipped = /\bgzip\b/.test(String(headers['accept-encoding'] ?? ''))
-    const head = {
-      etag,
-      vary: 'accept-encoding',
-      'cache-control': 'no-cache',
-      'content-security-policy': policy,
-      'x-content-type-options': 'nosniff',
-      'referrer-policy': 'no-referrer',
-      'cross-origin-opener-policy': 'same-origin',
-    }
+    const head = { ...sentAlways, etag, ...(isZipped && { 'content-encoding': 'gzip' }) }
     return (response) => {
       if (headers['if-none-match'] === etag) return void response.writeHead(304, head).end()
-      const body = isZipped ? gzipped : Buffer.from(text)
-      const encoding = isZipped ? { 'content-encoding': 'gzip' } : {}
-      response.writeHead(200, { ...head, ...encoding, 'content-type': type, 'content-length': body.length }).end(body)
+      const body = isZipped ? file.gzipped : file.bytes
+      response.writeHead(200, { ...head, 'content-type': type, 'content-length': body.length }).end(body)
     }
   }
 }
@@ -83,9 +82,8 @@ function textOf(name: string): string {
   }
 }
 
-const fileOf = (type: string, text: string): File => ({
-  type,
-  text,
-  etag: `"${createHash('sha256').update(text).digest('base64url')}"`,
-  gzipped: gzipSync(text),
+const fileOf = (bytes: Buffer): PageFile => ({
+  bytes,
+  gzipped: gzipSync(bytes),
+  etag: `"${createHash('sha256').update(bytes).digest('base64url')}"`,
 })
