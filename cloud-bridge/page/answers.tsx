@@ -6,7 +6,7 @@ import type { PageApi } from './api.ts'
 import { Chart } from './chart.tsx'
 import { TurnCard } from './chat.tsx'
 import type { ChatModel } from './chat-model.ts'
-import { hasEnded } from './jobs.tsx'
+import { jobHasEnded } from './jobs.tsx'
 import { type MetricsModel, totalOf } from './metrics.ts'
 import { useModel, usePolled, useSession, useTask } from './model.ts'
 import { Facts, Notice, Stale } from './parts.tsx'
@@ -117,7 +117,7 @@ function Expansions() {
           <article class="card" key={job.id}>
             <h3>
               <a href={`#/job/${job.id}`}>{job.id}</a>{' '}
-              <span class="dim">{hasEnded(job) ? 'complete' : `at ${job.device ?? 'no device yet'}`}</span>
+              <span class="dim">{jobHasEnded(job) ? 'complete' : `at ${job.device ?? 'no device yet'}`}</span>
             </h3>
             <ol class="sketch">
               {job.lines.map(({ text, isWritten, writer }, at) => (

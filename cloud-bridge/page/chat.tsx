@@ -4,7 +4,7 @@ import { bytes } from '../commands/figures.ts'
 import { AnswerTrace, ShownAnswer } from './answer-trace.tsx'
 import type { ChatModel, Turn } from './chat-model.ts'
 import { useModel } from './model.ts'
-import { Choice, dollars, duration, Notice } from './parts.tsx'
+import { dollars, duration, Notice, Select } from './parts.tsx'
 
 /** What each mode means, in a line; docs/dispatch.md and docs/sketches.md have the rest. */
 const meanings: Readonly<Record<AnswerMode | '', string>> = {
@@ -128,7 +128,7 @@ function Ask({ chat }: { readonly chat: ChatModel }) {
         )}
       </div>
       <div class="bar">
-        <Choice
+        <Select
           label="Mode"
           names={['', ...(chat.card?.brim.modes ?? [])]}
           empty="default"

@@ -9,7 +9,7 @@ import type { PageApi } from './api.ts'
 import { HistoryCharts } from './chart.tsx'
 import { JobTable } from './jobs.tsx'
 import { usePolled, useSession, useTask } from './model.ts'
-import { Choice, clockTime, Facts, labelList, Notice, Stale, StillReading } from './parts.tsx'
+import { clockTime, Facts, labelList, Notice, Select, Stale, StillReading } from './parts.tsx'
 import { type ChartedSample, withLatest } from './telemetry-series.ts'
 
 const ranges = { '10 minutes': 600, '1 hour': 3_600, '6 hours': 21_600, '1 day': 86_400, '1 week': 604_800 } as const
@@ -68,7 +68,7 @@ export function DevicePage({ id }: { readonly id: string }) {
         }}
       />
       <h2>
-        History <Choice label="of" names={Object.keys(ranges) as Range[]} value={range} choose={(name) => setRange(name)} />
+        History <Select label="of" names={Object.keys(ranges) as Range[]} value={range} choose={(name) => setRange(name)} />
       </h2>
       {samples.length === 0 ? <Notice text="no samples in this time" /> : <HistoryCharts samples={samples} />}
       <h2>Jobs</h2>
@@ -149,7 +149,7 @@ function Log({ path }: { readonly path: string }) {
   )
   return (
     <>
-      <Choice label="Level" names={levels} value={level} choose={(name) => setLevel(name)} />{' '}
+      <Select label="Level" names={levels} value={level} choose={(name) => setLevel(name)} />{' '}
       <span class="dim">A device sends warnings and errors always, the rest on request.</span>
       <Stale problem={problem} />
       {lines.length === 0 && <Notice text="no lines" />}

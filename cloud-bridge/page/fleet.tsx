@@ -7,7 +7,7 @@ import type { FleetModel } from './fleet-model.ts'
 import { fleetItems, type ListView, labelNames, problemCounts, type SortKey, stateCounts } from './fleet-rows.ts'
 import { type MetricsModel, totalOf } from './metrics.ts'
 import { useModel, useTask } from './model.ts'
-import { Choice, Facts, labelList, Notice, Stale, StillReading } from './parts.tsx'
+import { Facts, labelList, Notice, Select, Stale, StillReading } from './parts.tsx'
 import { VirtualList } from './virtual-list.tsx'
 
 interface Column {
@@ -175,7 +175,7 @@ function Selection({ rows, count, view, setView }: SelectionProps) {
         value={view.filter}
         onInput={({ currentTarget }) => setView({ ...view, filter: currentTarget.value })}
       />
-      <Choice
+      <Select
         label="Group by"
         names={['', ...labelNames(rows)]}
         empty="nothing"

@@ -3,7 +3,7 @@ import type { z } from 'zod'
 import type { EndEvent, JobDetails, JobSummary, StoredJobEvent } from '../../core/wire/protocol/http/jobs.ts'
 import { age } from '../commands/figures.ts'
 import { usePolled, useSession, useTask } from './model.ts'
-import { Actions, Choice, clockTime, Facts, Notice, Stale, StillReading, Table } from './parts.tsx'
+import { Actions, clockTime, Facts, Notice, Select, Stale, StillReading, Table } from './parts.tsx'
 
 const listed = 500
 const choices = { all: '', queued: '&state=QUEUED', running: '&state=RUNNING', succeeded: '&state=SUCCEEDED', dead: '&dead=true' }
@@ -16,7 +16,7 @@ export function JobsPage() {
   return (
     <section class="page">
       <h1>Jobs</h1>
-      <Choice
+      <Select
         label="Show"
         names={Object.keys(choices) as (keyof typeof choices)[]}
         value={choice}
@@ -29,7 +29,7 @@ export function JobsPage() {
 }
 
 const moods: Readonly<Record<string, string>> = { SUCCEEDED: 'good', FAILED: 'bad', REJECTED: 'bad', TIMED_OUT: 'bad' }
-export const hasEnded = ({ state }: Pick<JobSummary, 'state'>) => state in moods || state === 'CANCELED'
+export const jobHasEnded = ({ state }: Pick<JobSummary, 'state'>) => state in moods || state === 'CANCELED'
 
 const State = ({ state }: { readonly state: string }) => (
   <span class={`dot ${moods[state] ?? 'quiet'}`}>{state.toLowerCase().replace('_', ' ')}</span>
@@ -116,19 +116,19 @@ export function JobPage({ id }: { readonly id: string }) {
           Priority: String(priority),
           Submitted: clockTime(job.submittedAt),
           Ended: finishedAt && clockTime(finishedAt),
-          Deadline: !hasEnded(job) && clockTime(job.deadlineAt),
+          Deadline: !jobHasEnded(job) && clockTime(job.deadlineAt),
           Repeats: retryOf && <a href={`#/job/${retryOf}`}>{retryOf}</a>,
         }}
       />
       <Actions
         of={[
-          !hasEnded(job) && {
+          !jobHasEnded(job) && {
             text: 'Cancel',
             confirm: 'Cancel this job',
             audit: 'job.cancel',
             run: () => api.post(`${path}/cancel`),
           },
-          hasEnded(job) && { text: 'Submit again', audit: 'job.retry', run: retry },
+          jobHasEnded(job) && { text: 'Submit again', audit: 'job.retry', run: retry },
         ]}
       />
       <h2>Events</h2>

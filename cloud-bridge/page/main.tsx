@@ -10,7 +10,7 @@ import { FleetModel } from './fleet-model.ts'
 import { JobPage, JobsPage } from './jobs.tsx'
 import { LoginForm } from './login.tsx'
 import { MetricsModel } from './metrics.ts'
-import { Session, useTask } from './model.ts'
+import { SessionContext, useTask } from './model.ts'
 import { OwnDevicePage } from './own-device.tsx'
 import { Notice } from './parts.tsx'
 import { RolloutPage, RolloutsPage } from './rollouts.tsx'
@@ -89,7 +89,7 @@ function Views({ user: { name, role }, leave }: { readonly user: User; readonly 
     return <Notice text={`there is no view "${shown}"`} isProblem />
   }
   return (
-    <Session.Provider value={session}>
+    <SessionContext.Provider value={session}>
       <button type="button" class="skip" onClick={() => document.getElementById('main')?.focus()}>
         Skip to the content
       </button>
@@ -112,7 +112,7 @@ function Views({ user: { name, role }, leave }: { readonly user: User; readonly 
       <main id="main" tabIndex={-1}>
         {shownView()}
       </main>
-    </Session.Provider>
+    </SessionContext.Provider>
   )
 }
 

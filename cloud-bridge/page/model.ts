@@ -3,8 +3,8 @@ import { useContext, useEffect, useReducer, useState } from 'preact/hooks'
 import { errorText, type PageApi, pause } from './api.ts'
 
 /** What every view needs: the API, and whether its user may see jobs and change things. */
-export const Session = createContext<{ readonly api: PageApi; readonly isOperator: boolean }>(undefined!)
-export const useSession = () => useContext(Session)
+export const SessionContext = createContext<{ readonly api: PageApi; readonly isOperator: boolean }>(undefined!)
+export const useSession = () => useContext(SessionContext)
 
 /** State beside the components, which lasts while they come and go. */
 export class ViewModel {

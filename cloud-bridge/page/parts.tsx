@@ -105,7 +105,7 @@ export function Actions({ of }: { readonly of: readonly (Action | false)[] }) {
   )
 }
 
-interface ChoiceProps<Name extends string> {
+interface SelectProps<Name extends string> {
   readonly label: string
   readonly names: readonly Name[]
   readonly value: Name
@@ -114,7 +114,7 @@ interface ChoiceProps<Name extends string> {
   choose(name: Name): void
 }
 
-export const Choice = <Name extends string>({ label, names, value, empty, choose }: ChoiceProps<Name>) => (
+export const Select = <Name extends string>({ label, names, value, empty, choose }: SelectProps<Name>) => (
   <label>
     {label}{' '}
     <select value={value} onChange={({ currentTarget }) => choose(currentTarget.value as Name)}>

@@ -123,7 +123,7 @@ export async function measurePage(plan: PagePlan, context: BenchContext) {
     for (let view = 0; view < plan.views; view++) {
       const page = await browser.newPage()
       await page.goto(cluster.httpUrl)
-      await page.waitForFunction(`performance.getEntriesByName('brim-fleet-shown').length > 0`)
+      await page.locator('.table-rows .id').first().waitFor()
       firstViewMs.push(await page.evaluate<number>(`performance.getEntriesByName('brim-fleet-shown')[0].startTime`))
       await page.close()
     }
@@ -185,7 +185,7 @@ async function violationsOf(page: Page): Promise<string[]> {
     await page.emulateMedia({ colorScheme })
     for (const view of ['fleet', ...otherViews]) {
       await page.evaluate(`location.hash = '#/${view}'`)
-      await page.waitForFunction(`document.querySelector('main h1') !== null`)
+      await page.locator('main h1').first().waitFor({ state: 'attached' })
       found.push(...(await axeViolationsOf(page)).map((violation) => `${view}, ${colorScheme}: ${violation}`))
     }
   }
