@@ -94,7 +94,7 @@ export async function startAgent(
     const handlers = () => ({ ...work.handlers(), ...changing.handlers })
     const monitor = openMonitor({ models, smallModels, answering, work, budget, errors: logs.errors }, spool)
     const reporter = openReporting(base, state, models, links, monitor, spool)
-    const health = healthOf(config.id, { models, answering, dispatch, links, work, remote })
+    const health = healthOf(config.id, { models, answering, dispatch, links, work, remote, monitor })
     await state.bundles.removeUnused(models.folders, Date.now())
     await models.updateSmallModels()
     const embeddings = await openEmbeddings({ ...config, verified: state.verified }, closers)

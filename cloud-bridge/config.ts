@@ -114,7 +114,7 @@ export const BridgeFields = z.strictObject({
   allowedOrigins: z.array(WebOrigin).min(1).optional().meta({
     flag: 'allow-origin',
     description: 'origin of a web page that may call the HTTP API (CORS), such as https://chat.example.org; repeatable',
-    fallback: 'none: requests of web pages are refused',
+    fallback: 'none: requests of other pages than its own are refused',
   }),
   deviceAnswers: on.describe(
     'answer enrolled devices that ask the models of this bridge (brim agent run --server bridge), as it does clients; they see nothing else',

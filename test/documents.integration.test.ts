@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
@@ -13,6 +13,12 @@ describe('documents', () => {
     const targets = [...text.matchAll(/\]\(([^)\s#]+)(?:#[^)]*)?\)/g)].map((match) => match[1]!)
     const local = targets.filter((target) => !/^[a-z]+:/.test(target))
     expect(local.filter((target) => !existsSync(join(root, dirname(document), target)))).toEqual([])
+  })
+
+  it('have pictures below 200 KB', () => {
+    const listed = execFileSync('git', ['ls-files', '*.png', '*.jpg'], { cwd: root, encoding: 'utf8' }).trim().split('\n')
+    const large = listed.filter((picture) => picture !== '' && statSync(join(root, picture)).size >= 200_000)
+    expect(large).toEqual([])
   })
 
   it('keep the README below 9 KiB', () => {

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { BrimError } from '../../core/kit/base/errors.ts'
 import { parseRequest } from '../../core/wire/openai/request.ts'
+import type { DeviceCondition } from '../../core/wire/protocol/device-condition.ts'
 import { type DisclosureList, DisclosureQuery } from '../../core/wire/protocol/disclosures.ts'
 import type { Spending } from '../../core/wire/protocol/spending.ts'
 
@@ -13,13 +14,19 @@ export interface HealthOptions {
   readonly spending: () => Spending
   /** What has left the device: the last entries, in their order. */
   disclosures(query: { readonly after: number; readonly sinceMs: number; readonly limit: number }): DisclosureList
+  /** What the device measures of itself; undefined before the first sample. */
+  readonly condition: () => DeviceCondition | undefined
 }
 
 /**
  * /health describes the agent, with status 200 as long as it runs. /ready is for orchestrators: 503 while requests would fail. It
- * needs no key and no allowed Host, and tells only codes. /budget is what answers have cost, /v1/disclosures what has left for them.
+ * needs no key and no allowed Host, and tells only codes. /budget is what answers have cost, /v1/disclosures what has left for them,
+ * /condition the device's latest sample of itself.
  */
-export function addHealthRoutes(app: FastifyInstance, { health, problems, spending, disclosures }: HealthOptions): void {
+export function addHealthRoutes(
+  app: FastifyInstance,
+  { health, problems, spending, disclosures, condition }: HealthOptions,
+): void {
   app.get('/health', async () => {
     const reasons = problems().map(({ code, message, hint = null }) => ({ code, message, hint }))
     return { status: reasons.length === 0 ? 'ok' : 'degraded', reasons, ...health() }
@@ -29,6 +36,7 @@ export function addHealthRoutes(app: FastifyInstance, { health, problems, spendi
     const { since, ...rest } = parseRequest(DisclosureQuery, query)
     return disclosures({ ...rest, sinceMs: since === undefined ? 0 : Date.parse(since) })
   })
+  app.get(conditionPath, async () => ({ condition: condition() ?? null }))
   app.get(readyPath, async (_, reply) => {
     const reasons = problems().map(({ code }) => code)
     const isReady = reasons.length === 0
@@ -39,3 +47,4 @@ export function addHealthRoutes(app: FastifyInstance, { health, problems, spendi
 export const readyPath = '/ready'
 export const budgetPath = '/budget'
 export const disclosuresPath = '/v1/disclosures'
+export const conditionPath = '/condition'

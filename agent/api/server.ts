@@ -12,7 +12,8 @@ import { guardHttpListener, type HttpLimits } from '../../core/kit/listen/http-l
 import { listen, urlHost } from '../../core/kit/listen/listen.ts'
 import { statusOf } from '../../core/wire/openai/api-error.ts'
 import { type ApiAccess, rejectionOf, requireSafeAddress } from './access.ts'
-import { addHealthRoutes, budgetPath, disclosuresPath, type HealthOptions, readyPath } from './health.ts'
+import { addHealthRoutes, budgetPath, conditionPath, disclosuresPath, type HealthOptions, readyPath } from './health.ts'
+import { addPageRoutes, pagePaths } from './page.ts'
 
 export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'parallel'>, Served, HealthOptions {
   readonly host: string
@@ -37,7 +38,7 @@ export interface Api {
 
 /**
  * OpenAI's API: /v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings, /v1/models; beside it /v1/disclosures, /health,
- * /budget and /ready.
+ * /budget, /condition and /ready, and the page at /.
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startApi(options: ApiOptions): Promise<Api> {
@@ -52,22 +53,25 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     clock,
     logger,
     origins: access.allowedOrigins ?? [],
-    pathsHint: `this API has POST /v1/chat/completions, /v1/completions, /v1/responses and /v1/embeddings, GET /v1/models, ${disclosuresPath}, /health, ${budgetPath} and ${readyPath}`,
-    admit({ headers, routeOptions }) {
-      const error = routeOptions.url === readyPath ? undefined : rejectionOf(headers, access)
+    pathsHint: `this API has POST /v1/chat/completions, /v1/completions, /v1/responses and /v1/embeddings, GET /v1/models, ${disclosuresPath}, /health, ${budgetPath}, ${conditionPath} and ${readyPath}`,
+    admit({ headers, routeOptions: { url = '' } }) {
+      const isPage = pagePaths.includes(url)
+      const error = url === readyPath ? undefined : rejectionOf(headers, isPage ? { ...access, keys: undefined } : access)
       if (error) throw error
     },
     statusOf,
     formOf: () => 'openai',
   })
   guardHttpListener(app.server, { limits, what: 'API', clock, logger })
+  addPageRoutes(app, access.keys !== undefined)
   /** Answers whose endpoints may still hold memory. */
   const inProgress = new AnswersInProgress('this agent')
-  const { health, spending, disclosures, problems } = options
+  const { health, spending, disclosures, condition, problems } = options
   addHealthRoutes(app, {
     health: () => ({ ...health(), answersInProgress: inProgress.count }),
     spending,
     disclosures,
+    condition,
     problems: () => [...(inProgress.problem ? [inProgress.problem] : []), ...problems()],
   })
   // One after the other: on a device, each of them would slow the others down.

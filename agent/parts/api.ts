@@ -15,7 +15,7 @@ export async function openApi(
   answering: Answering,
   dispatch: AnswerDispatch,
   { budget }: OwnerBudget,
-  health: Pick<HealthOptions, 'health' | 'problems'>,
+  health: Omit<HealthOptions, 'spending' | 'disclosures'>,
   embeddings: Embeddings,
 ): Promise<Api> {
   const api = await startApi({

@@ -4,6 +4,7 @@ import type { HealthOptions } from '../api/health.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { Remote } from '../remote/commands.ts'
+import type { ConditionMonitor } from '../telemetry/condition-monitor.ts'
 import type { Answering } from './answering.ts'
 import type { AnswerDispatch } from './dispatch.ts'
 import type { DeviceWork } from './work.ts'
@@ -15,13 +16,15 @@ interface HealthParts {
   readonly links: Pick<BridgeLinks, 'status' | 'problems'>
   readonly work: Pick<DeviceWork, 'jobs' | 'profiles'>
   readonly remote: Pick<Remote, 'isDraining'>
+  readonly monitor: Pick<ConditionMonitor, 'latest'>
 }
 
-/** What the agent's /health and /ready say. @param device name of this device */
+/** What the agent's /health, /condition and /ready say. @param device name of this device */
 export const healthOf = (
   device: string,
-  { models, answering, dispatch, links, work, remote }: HealthParts,
-): Pick<HealthOptions, 'health' | 'problems'> => ({
+  { models, answering, dispatch, links, work, remote, monitor }: HealthParts,
+): Omit<HealthOptions, 'spending' | 'disclosures'> => ({
+  condition: () => monitor.latest,
   health: () => ({
     device,
     version,

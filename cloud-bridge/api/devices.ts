@@ -9,6 +9,7 @@ import {
   type DeviceSmallModel,
   deviceOperations,
   type FleetEvent,
+  type FleetRowEvent,
   type FleetStatus,
   fleetOperations,
 } from '../../core/wire/protocol/http/devices.ts'
@@ -26,6 +27,8 @@ const shownLines = 10
 const maxEventsPerBatch = 64
 /** In the list of one device's commands. */
 const listedCommands = 100
+
+type Change = Pick<FleetEvent, 'type' | 'device'>
 
 export interface DeviceRoutesOptions extends Pick<OpenFleet, 'fleet' | 'labels' | 'commands' | 'logs' | 'history' | 'feed'> {
   readonly smallModelsOf: (device: string) => DeviceSmallModel[]
@@ -48,29 +51,60 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
 
   const allFor = (caller: Caller) => fleet.devices().map((device) => shownTo(caller, device))
 
-  /** The state now, then every change; of one device, or of all. */
-  function changesOf(only: string | undefined, caller: Caller): EventSource {
+  /**
+   * The state now, then every change; of one device, or of all.
+   * @param keyOf changes not yet sent with the same key are sent as one, the latest
+   * @param eventsOf a batch of changes
+   */
+  function changesOf(
+    only: string | undefined,
+    keyOf: (change: Change) => string,
+    eventsOf: (changes: readonly Change[]) => readonly unknown[],
+  ): EventSource {
     const first = only === undefined ? fleet.devices().map(({ id }) => id) : [existing(only).id]
-    type Change = Pick<FleetEvent, 'type' | 'device'>
-    /** Changes not yet sent: of each device each kind once, however often it came. */
-    const due = new Map<string, Change>(first.map((device) => [`device ${device}`, { type: 'device', device }]))
+    const due = new Map<string, Change>()
+    const add = (change: Change) => due.set(keyOf(change), change)
+    for (const device of first) add({ type: 'device', device })
     return {
       next() {
         const taken = [...due.entries()].slice(0, maxEventsPerBatch)
         for (const [key] of taken) due.delete(key)
-        const events = taken.map(([, change]) => ({ data: eventOf(change, caller) }))
-        return { events, after: due.size > 0 ? 'more' : 'wait' }
+        return { ...batchOf(eventsOf(taken.map(([, change]) => change))), after: due.size > 0 ? 'more' : 'wait' }
       },
       subscribe: (wake) =>
         feed.subscribe((device, type) => {
           if (type === 'log') return
-          due.set(`${type} ${device}`, { type, device })
+          add({ type, device })
           wake()
         }, only),
     }
   }
 
-  function eventOf({ type, device }: Pick<FleetEvent, 'type' | 'device'>, caller: Caller) {
+  /** Of each device each kind of change once, however often it came. */
+  const eventsFor = (caller: Caller, only?: string) =>
+    changesOf(
+      only,
+      ({ type, device }) => `${type} ${device}`,
+      (changes) => changes.map((change) => eventOf(change, caller)),
+    )
+
+  /** Of each device that changes one row, however much of it has changed. */
+  function rowsOfAll(): EventSource {
+    const status = describe()
+    return changesOf(
+      undefined,
+      ({ device }) => device,
+      (changes) => {
+        const bridge = bridgeFacts(status, Date.now())
+        return changes.map(({ device }): FleetRowEvent => {
+          const now = fleet.device(device)
+          return { device, row: now ? fleetRowOf(now, bridge) : null }
+        })
+      },
+    )
+  }
+
+  function eventOf({ type, device }: Change, caller: Caller) {
     const command = type === 'commands' ? { command: commands.of(device, 1)[0] } : {}
     const now = fleet.device(device)
     return { type, device, at: nowIso(), now: now ? shownTo(caller, now) : null, ...command }
@@ -149,7 +183,8 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
       const bridge = bridgeFacts(status, Date.now())
       return { ...status, devices: await fleet.devicesAs((device) => fleetRowOf(device, bridge)) }
     })
-    router.serve(fleetOperations.events, ({ events, caller }) => events(changesOf(undefined, caller)))
+    router.serve(fleetOperations.events, ({ events, caller }) => events(eventsFor(caller)))
+    router.serve(fleetOperations.rows, ({ events }) => events(rowsOfAll()))
     router.serve(deviceOperations.list, ({ caller }) => ({ devices: allFor(caller) }))
     router.serve(deviceOperations.show, ({ params: { id }, caller }) => ({
       ...shownTo(caller, existing(id)),
@@ -158,7 +193,7 @@ export function deviceRoutes(options: DeviceRoutesOptions): Routes {
       log: logs.of(id, 'warn', shownLines),
       smallModels: options.smallModelsOf(id),
     }))
-    router.serve(deviceOperations.events, ({ params: { id }, events, caller }) => events(changesOf(id, caller)))
+    router.serve(deviceOperations.events, ({ params: { id }, events, caller }) => events(eventsFor(caller, id)))
     router.serve(deviceOperations.log, log)
     router.serve(deviceOperations.telemetry, ({ params: { id }, query: { since, limit } }) => {
       existing(id)

@@ -73,8 +73,8 @@ export interface HttpServer {
 const closeTimeoutMs = 1_000
 
 /**
- * The bridge's HTTP server: JSON operations, server-sent events and WebSocket upgrades. It refuses browser pages, which send
- * an Origin or (DNS rebinding) a foreign Host.
+ * The bridge's HTTP server: JSON operations, server-sent events and WebSocket upgrades. It refuses foreign browser pages, which
+ * send their Origin or (DNS rebinding) a foreign Host.
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
@@ -98,9 +98,11 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
   const streams = new EventStreams(clock, eventStreams, after)
   const stopping = new AbortController()
 
-  /** @returns why the request is refused: a web page may have sent it */
+  /** @returns why the request is refused: a foreign web page may have sent it */
   function foreignReason({ headers }: IncomingMessage): string | undefined {
-    if (headers.origin !== undefined && !origins.includes(headers.origin)) return 'not for web pages (--allow-origin allows one)'
+    const { origin } = headers
+    if (origin !== undefined && !origins.includes(origin) && !isOwnPage(origin, headers.host))
+      return 'not for web pages (--allow-origin allows one)'
     const named = (headers.host ?? '').toLowerCase().replace(/:\d+$/, '')
     return !isLoopback(host) || isLoopback(named) || names.includes(named)
       ? undefined
@@ -165,6 +167,12 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     },
   }
 }
+
+/**
+ * Whether the page comes from this server. Where its name was rebound to a server beyond loopback, which may have any, it still
+ * lacks a key: there every request needs one.
+ */
+const isOwnPage = (origin: string, host = ''): boolean => URL.canParse(origin) && new URL(origin).host === host.toLowerCase()
 
 export function createNodeServer(
   handler: RequestListener,

@@ -12,6 +12,7 @@ import { deviceRoutes } from '../api/devices.ts'
 import { identityRoutes } from '../api/identity.ts'
 import { jobRoutes } from '../api/jobs.ts'
 import { requireBundle, requireRelease, requireServed } from '../api/offered.ts'
+import { pageRoutes } from '../api/page.ts'
 import { rolloutRoutes } from '../api/rollouts.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
 import { openBundleStore } from '../bundles/bundle-store.ts'
@@ -122,18 +123,19 @@ export function fleetRoutes(
   ]
 }
 
-/** Keys, enrolment, and the questions of an external broker. */
+/** Keys, enrolment, the questions of an external broker, and the page. */
 export function accessRoutes(
   { config }: Base,
   { identityStore }: Stores,
   { grants, tlsPins }: Access,
-  { quotas, hookSecret }: Authorization,
+  { quotas, hookSecret, authorizer }: Authorization,
   identities: Identities,
 ): readonly Routes[] {
   const { id: bridge, fleet } = config
   return [
     adminRoutes({ store: identityStore, quotas, bridge, fleet, tlsPins }),
     identityRoutes(identities),
+    pageRoutes(() => authorizer.authRequired),
     ...(hookSecret === undefined ? [] : [brokerHookRoutes({ fleet, gate: grants })]),
   ]
 }

@@ -53,6 +53,10 @@ export const menu: Menu = {
       'up to 10,000 devices on one bridge: connecting, at rest, at work, after a restart, beside mosquitto',
       () => import('./fleet/bench.ts'),
     ],
+    page: [
+      'the page in a browser: its first view of 1,000 devices, its memory, events over a restart, accessibility',
+      () => import('./page/bench.ts'),
+    ],
     simulator: [
       'the simulator: events per second, whole scenarios, memory of waiting requests',
       () => import('./simulator/bench.ts'),

@@ -26,6 +26,7 @@ export const startTestApi = (
     problems: () => [],
     spending: () => someSpending,
     disclosures: () => ({ recording: { failure: null, unstored: 0 }, disclosures: [] }),
+    condition: () => undefined,
     access: { allowedHosts: [] },
     meter: new AnswerMeter(systemClock),
     clock: systemClock,

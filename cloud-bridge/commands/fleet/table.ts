@@ -1,4 +1,11 @@
-import { type ProblemKind, problemKinds } from '../../../core/policy/fleet/problems.ts'
+import {
+  deviceRank,
+  isAway,
+  problemWords,
+  severityOf,
+  shortState,
+  shownProblems,
+} from '../../../core/policy/fleet/problem-order.ts'
 import type { FleetRow, FleetSummary } from '../../../core/wire/protocol/http/devices.ts'
 import { age, compact, cutEnd, cutMiddle, percent, unknown } from '../figures.ts'
 
@@ -42,20 +49,11 @@ const columns: readonly Column[] = [
   { title: 'TK/S', align: 'right', maxWidth: 4, cell: ({ tokensPerS }) => compact(tokensPerS) },
 ]
 
-/** Homie's word `disconnected` is too long for the column. */
-function shortState({ state }: FleetRow): string {
-  return state === 'disconnected' ? 'off' : state
-}
-
 /** '!' where heat or over-current throttles its clocks. */
 function heatOf({ hottestC, isThrottled }: FleetRow): string {
   const mark = isThrottled ? '!' : ''
   return hottestC === null ? `${unknown}${mark}` : `${Math.round(Math.min(999, Math.max(-99, hottestC)))}${mark}`
 }
-
-/** Whether the device's last figures are out of date. */
-const awayStates: readonly string[] = ['lost', 'off', 'never', 'pending', 'revoked']
-const isAway = (device: FleetRow) => awayStates.includes(shortState(device))
 
 /**
  * The fleet as text: the bridge, the problems, a line per device, those with problems first.
@@ -114,40 +112,18 @@ function wrapParts(parts: readonly string[], width: number): string[] {
   return lines
 }
 
-const severe: readonly string[] = problemKinds
-const rankOf = (kind: string) => (severe.includes(kind) ? severe.indexOf(kind) : severe.length)
-/** A newer bridge may report further kinds. */
-const wordsOf: Readonly<Record<string, string>> = {
-  pending: 'waiting for approval',
-  battery: 'battery low',
-  disk: 'disk nearly full',
-  'disk-full': 'disk full',
-  'id-conflict': 'id used twice',
-  memory: 'memory nearly full',
-  errors: 'recent errors',
-} satisfies Partial<Record<ProblemKind, string>>
-/** Devices without problems come after those with some, revoked ones last. */
-const worst = (device: FleetRow) =>
-  Math.min(severe.length + (device.state === 'revoked' ? 2 : 1), ...problemsOf(device).map(({ kind }) => rankOf(kind)))
-
-/** A device that seems well, and that the bridge does not use, has a problem too. */
-const problemsOf = ({ state, problems, unusable }: Omit<FleetRow, 'id'>) =>
-  state === 'ready' && unusable !== null && problems.length === 0
-    ? [{ kind: `unusable: ${unusable.kind}`, detail: unusable.detail }]
-    : problems
-
 /** One line per kind of problem, with the devices that have it. */
 function problemLines(devices: readonly FleetRow[], width: number): TableLine[] {
-  const all = devices.map(({ id, ...device }) => ({ id, problems: problemsOf(device) }))
+  const all = devices.map(({ id, ...device }) => ({ id, problems: shownProblems(device) }))
   const kinds = [...new Set(all.flatMap(({ problems }) => problems.map(({ kind }) => kind)))]
   return kinds
-    .sort((a, b) => rankOf(a) - rankOf(b))
+    .sort((a, b) => severityOf(a) - severityOf(b))
     .map((kind) => {
       const affected = all.flatMap(({ id, problems }) => {
         const details = problems.filter((problem) => problem.kind === kind).map(({ detail }) => detail)
         return details.length === 0 ? [] : [{ id, detail: details.filter((detail) => detail !== '').join(', ') }]
       })
-      const head = `! ${affected.length} ${wordsOf[kind] ?? kind}: `
+      const head = `! ${affected.length} ${problemWords(kind)}: `
       const full = head + affected.map(({ id, detail }) => (detail === '' ? id : `${id} (${detail})`)).join(', ')
       // Names are kept before details.
       const text = full.length <= width ? full : head + affected.map(({ id }) => id).join(', ')
@@ -156,7 +132,7 @@ function problemLines(devices: readonly FleetRow[], width: number): TableLine[] 
 }
 
 function tableOf(devices: readonly FleetRow[], width: number): TableLine[] {
-  const ranks = new Map(devices.map((device) => [device, worst(device)]))
+  const ranks = new Map(devices.map((device) => [device, deviceRank(device)]))
   const sorted = [...devices].sort((a, b) => ranks.get(a)! - ranks.get(b)! || a.id.localeCompare(b.id))
   const away = sorted.map(isAway)
   const shown = columns.flatMap((column) => {
@@ -184,7 +160,7 @@ function tableOf(devices: readonly FleetRow[], width: number): TableLine[] {
       .trimEnd()
   const moodOf = (device: FleetRow): Mood => {
     if (shortState(device) === 'lost') return 'bad'
-    if (problemsOf(device).length > 0) return 'warning'
+    if (shownProblems(device).length > 0) return 'warning'
     return shortState(device) === 'ready' ? 'plain' : 'quiet'
   }
   return [{ text: line(0), mood: 'quiet' }, ...sorted.map((device, n) => ({ text: line(n + 1), mood: moodOf(device) }))]

@@ -4,8 +4,8 @@ import { type BridgeFacts, whyUnused } from './unused.ts'
 /** What the table of a fleet shows of a device. */
 export function fleetRowOf(device: Device, bridge: BridgeFacts): FleetRow {
   const blocking = whyUnused(device, bridge).find(({ blocks }) => blocks)
-  const { id, seenS, jobs, computing, labels, problems, telemetry } = device
-  const { device: hardware, power, battery, temperatures, throttling, load, link, answers } = telemetry ?? {}
+  const { id, seenS, jobs, computing, agent, labels, problems, telemetry } = device
+  const { device: hardware, power, battery, temperatures, throttling, load, link, answers, bundles } = telemetry ?? {}
   const speeds = Object.values(answers?.decodeTokensPerS ?? {})
   return {
     id,
@@ -23,6 +23,8 @@ export function fleetRowOf(device: Device, bridge: BridgeFacts): FleetRow {
     jobs,
     tokensPerS: speeds.length === 0 ? null : Math.max(...speeds),
     provider: providerInUse(computing),
+    model: (bundles?.llm ?? bundles?.slm)?.name ?? null,
+    agent,
     labels,
     problems,
     unusable: blocking ? { kind: blocking.kind, detail: blocking.detail } : null,

@@ -24,6 +24,7 @@ export const benchmarks: readonly ListedBench[] = [
   bench('attack', 105, 140),
   bench('failover', 56, 145),
   bench('fleet', 80, 400),
+  bench('page', 60, 90),
   bench('hat', 1_020, 1_900),
   bench('tokenflow', 320, 2_900),
   bench('pice', 430, 1_460),

@@ -81,7 +81,14 @@ export async function benchDisco(
     ttft: replayed.filter((run): run is TtftRun => run.measured === 'ttft'),
     cost: replayed.filter((run): run is CostRun => run.measured === 'cost'),
     live,
-    wire: await measureOverWire({ bundle, smallModel, tokenizer: text.tokenizer, instructions, share: plan.wireShare, ...context }),
+    wire: await measureOverWire({
+      bundle,
+      smallModel,
+      tokenizer: text.tokenizer,
+      instructions,
+      share: plan.wireShare,
+      ...context,
+    }),
   }
   const replayCommit = earlier?.conditions.replayCommit ?? earlier?.conditions.commit
   const conditions = {

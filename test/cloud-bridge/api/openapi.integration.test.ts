@@ -16,6 +16,7 @@ import { identityOperations } from '../../../core/wire/protocol/http/identity.ts
 import { jobOperations } from '../../../core/wire/protocol/http/jobs.ts'
 import { type Operation, type ParamsOf, type QueryValues, urlOf } from '../../../core/wire/protocol/http/operation.ts'
 import { allOperations } from '../../../core/wire/protocol/http/operations.ts'
+import { pageOperations } from '../../../core/wire/protocol/http/page.ts'
 import { releaseOperations } from '../../../core/wire/protocol/http/releases.ts'
 import { rolloutOperations } from '../../../core/wire/protocol/http/rollouts.ts'
 import { uploadOperations } from '../../../core/wire/protocol/http/uploads.ts'
@@ -148,6 +149,13 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     compared.add(bridgeOperations.metrics)
   })
 
+  it('about its page', async () => {
+    const response = await request(pageOperations.index, {})
+    expect(document.paths['/']?.get?.responses['200']?.content).toHaveProperty([response.headers.get('content-type')!])
+    expect((await request(pageOperations.file, { file: 'main.js' })).headers.get('content-type')).toContain('text/javascript')
+    for (const operation of Object.values(pageOperations)) compared.add(operation)
+  })
+
   it('about answers of its model', async () => {
     const messages = [{ role: 'user', content: 'Can you' }]
     await call(answerOperations.chat, {}, { body: { messages, max_tokens: 4, logprobs: true, top_logprobs: 1 } })
@@ -203,6 +211,7 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     await call(fleetOperations.summary, {})
     // Telemetry may follow at once.
     expect((await stream(fleetOperations.events, {}, 1))[0]).toMatchObject({ type: 'device' })
+    expect((await stream(fleetOperations.rows, {}, 1))[0]).toMatchObject({ row: { labels: {} } })
     expect((await stream(deviceOperations.events, { id }, 1))[0]).toMatchObject({ type: 'device', device: id })
     await call(jobOperations.submit, {}, { body: { kind: 'slm.generate', input: { prompt: 'x' }, device: id } })
     await call(deviceOperations.command, { id }, { body: { type: 'undrain' } })

@@ -83,6 +83,9 @@ describe.skipIf(needsLinux)('an archive', () => {
     for (const file of ['bin/brim', 'dist/brim.js', 'bundles/demo-llm/manifest.json'])
       expect(files[file]).toBe(sha256(join(installed(), file)))
     const present = readdirSync(installed(), { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+    expect(Object.keys(files)).toEqual(
+      expect.arrayContaining(['index.html', 'main.js', 'style.css'].map((name) => `dist/page/${name}`)),
+    )
     expect(Object.keys(files)).toHaveLength(present.length - 1)
   })
 

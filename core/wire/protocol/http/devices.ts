@@ -162,6 +162,8 @@ export const FleetRow = z.object({
   jobs: count.describe('Jobs that the device holds.'),
   tokensPerS: figureOrNull.describe('Decode rate of its fastest model.'),
   provider: z.string().nullable().default(null).describe('What computes its split model, else its small one.'),
+  model: z.string().nullable().default(null).describe('Name of its split model, else of its small one.'),
+  agent: z.string().nullable().default(null).describe('Version of the agent.'),
   labels: Labels,
   problems: Device.shape.problems,
   unusable: z
@@ -171,6 +173,10 @@ export const FleetRow = z.object({
     .describe('Why the bridge gives it nothing to do, as `brim fleet doctor` says; null: it is used.'),
 })
 export type FleetRow = z.infer<typeof FleetRow>
+
+/** What has become of one device. */
+export const FleetRowEvent = z.object({ device: z.string(), row: FleetRow.nullable().describe('Null: it was deleted.') })
+export type FleetRowEvent = z.infer<typeof FleetRowEvent>
 
 export const FleetSummary = FleetStatus.extend({ devices: z.array(FleetRow) })
 export type FleetSummary = z.infer<typeof FleetSummary>
@@ -184,6 +190,9 @@ export const fleetOperations = {
   status: get('/v1/fleet', 'read', 'Bridge and devices at a glance', { response: FleetStatus }),
   summary: get('/v1/fleet/summary', 'read', 'As /v1/fleet, with a few figures of each device', { response: FleetSummary }),
   events: get('/v1/fleet/events', 'read', 'State of every device, then every change, as a stream', { event: FleetEvent }),
+  rows: get('/v1/fleet/rows', 'read', 'A few figures of every device, then of each one that changes, as a stream', {
+    event: FleetRowEvent,
+  }),
 } satisfies Operations
 
 export const deviceOperations = {

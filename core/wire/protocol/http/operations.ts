@@ -7,6 +7,7 @@ import { deviceOperations, fleetOperations } from './devices.ts'
 import { identityOperations } from './identity.ts'
 import { jobOperations } from './jobs.ts'
 import type { Operations } from './operation.ts'
+import { pageOperations } from './page.ts'
 import { releaseOperations } from './releases.ts'
 import { rolloutOperations } from './rollouts.ts'
 import { uploadOperations } from './uploads.ts'
@@ -25,4 +26,5 @@ export const allOperations: Readonly<Record<string, Operations>> = {
   admin: adminOperations,
   identity: identityOperations,
   brokerHooks: brokerHookOperations,
+  page: pageOperations,
 }

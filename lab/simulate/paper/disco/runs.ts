@@ -79,9 +79,7 @@ export async function runPlan(
   }
   const measured = await runSettings(settingsOf(isQuick), each, context)
   return [
-    ...measured.map(
-      ({ setting, results }) => ({ ...setting, ...kinds[setting.measured].figuresOf(setting, results) }) as Run,
-    ),
+    ...measured.map(({ setting, results }) => ({ ...setting, ...kinds[setting.measured].figuresOf(setting, results) }) as Run),
     ...sampleCounts.flatMap((samples) =>
       constrainedSides.map((side): PlanRun => ({ measured: 'plan', times: measurePlans(side, samples, batches) })),
     ),

@@ -1,0 +1,119 @@
+import { render } from 'preact'
+import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks'
+import { AnswersPage } from './answers.tsx'
+import { errorText, PageApi, RequestFailed, type User } from './api.ts'
+import { ChatPage } from './chat.tsx'
+import { ChatModel } from './chat-model.ts'
+import { DevicePage } from './device.tsx'
+import { FleetPage } from './fleet.tsx'
+import { FleetModel } from './fleet-model.ts'
+import { JobPage, JobsPage } from './jobs.tsx'
+import { LoginForm } from './login.tsx'
+import { MetricsModel } from './metrics.ts'
+import { SessionContext, useTask } from './model.ts'
+import { OwnDevicePage } from './own-device.tsx'
+import { Notice } from './parts.tsx'
+import { RolloutPage, RolloutsPage } from './rollouts.tsx'
+
+const api = new PageApi(document.documentElement.dataset)
+
+const titles = { own: 'Device', fleet: 'Fleet', chat: 'Chat', answers: 'Answers', jobs: 'Jobs', rollouts: 'Rollouts' } as const
+
+/** What a role may see. A client asks, and sees nothing else; a viewer may not ask. */
+function viewsOf(role: User['role']): readonly (keyof typeof titles)[] {
+  if (api.server === 'agent') return ['own', 'chat', 'answers']
+  if (role === 'client') return ['chat', 'answers']
+  return role === 'viewer' ? ['fleet', 'answers', 'rollouts'] : ['fleet', 'chat', 'answers', 'jobs', 'rollouts']
+}
+
+/** `#/device/jetson-01` → device, jetson-01. Names of ours need no encoding. */
+const routeOf = (hash: string) => hash.replace(/^#\//, '').split('/') as [view: string, id?: string]
+
+function App() {
+  /** Null: a key is needed. */
+  const [user, setUser] = useState<User | null>()
+  const [problem, setProblem] = useState<string>()
+  async function logIn(key?: string) {
+    if (key !== undefined) api.key = key
+    try {
+      setUser((await api.login()) ?? null)
+      setProblem(undefined)
+    } catch (error) {
+      // A key that is refused is forgotten, and `onRefused` says so.
+      if (!(error instanceof RequestFailed) || error.status !== 401) setProblem(errorText(error))
+      setUser(null)
+    }
+  }
+  function leave(why?: string) {
+    api.key = undefined
+    setUser(null)
+    setProblem(why)
+  }
+  useEffect(() => {
+    api.onRefused = () => leave('the server does not accept this key')
+    void logIn()
+  }, [])
+  if (user === undefined) return null
+  return user ? <Views user={user} leave={() => leave()} /> : <LoginForm server={api.server} problem={problem} onKey={logIn} />
+}
+
+function Views({ user: { name, role }, leave }: { readonly user: User; readonly leave: () => void }) {
+  const views = viewsOf(role)
+  const [[view, id = ''], setRoute] = useState(() => routeOf(location.hash))
+  useEffect(() => {
+    const change = () => setRoute(routeOf(location.hash))
+    addEventListener('hashchange', change)
+    return () => removeEventListener('hashchange', change)
+  }, [])
+  const session = useMemo(() => ({ api, isOperator: views.includes('jobs') }), [role])
+  const fleet = useMemo(() => new FleetModel(api), [])
+  const chat = useMemo(() => new ChatModel(api), [])
+  const metrics = useMemo(() => new MetricsModel(api), [])
+  const seesFleet = views.includes('fleet')
+  // While another view is open, too: the list is up to date at once.
+  useTask((signal) => (seesFleet ? fleet.follow(signal) : undefined), [seesFleet])
+  const shown = view || views[0]!
+  // Each view begins at its top.
+  useLayoutEffect(() => document.getElementById('main')!.scrollTo(0, 0), [shown, id])
+  const current = { device: 'fleet', job: 'jobs', rollout: 'rollouts' }[shown] ?? shown
+  function shownView() {
+    if (shown === 'own') return <OwnDevicePage />
+    if (shown === 'fleet') return <FleetPage fleet={fleet} metrics={metrics} />
+    if (shown === 'device') return <DevicePage id={id} key={id} />
+    if (shown === 'chat') return <ChatPage chat={chat} />
+    if (shown === 'answers') return <AnswersPage chat={chat} metrics={seesFleet ? metrics : undefined} />
+    if (shown === 'jobs') return <JobsPage />
+    if (shown === 'job') return <JobPage id={id} key={id} />
+    if (shown === 'rollouts') return <RolloutsPage />
+    if (shown === 'rollout') return <RolloutPage id={id} key={id} />
+    return <Notice text={`there is no view "${shown}"`} isProblem />
+  }
+  return (
+    <SessionContext.Provider value={session}>
+      <button type="button" class="skip" onClick={() => document.getElementById('main')?.focus()}>
+        Skip to the content
+      </button>
+      <header>
+        <strong>Brim</strong>
+        <nav aria-label="Views">
+          {views.map((each) => (
+            <a href={`#/${each}`} aria-current={each === current ? 'page' : undefined} key={each}>
+              {titles[each]}
+            </a>
+          ))}
+        </nav>
+        <span class="dim user">
+          {name} {role === 'owner' ? '' : `· ${role}`}{' '}
+          <button type="button" class="plain" hidden={api.key === undefined} onClick={leave}>
+            Log out
+          </button>
+        </span>
+      </header>
+      <main id="main" tabIndex={-1}>
+        {shownView()}
+      </main>
+    </SessionContext.Provider>
+  )
+}
+
+render(<App />, document.body)

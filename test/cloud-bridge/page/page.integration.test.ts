@@ -1,0 +1,334 @@
+import { mkdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { type Agent, startAgent } from '../../../agent/agent.ts'
+import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import type { AuditLine } from '../../../core/wire/protocol/http/admin.ts'
+import type { DeviceDetails } from '../../../core/wire/protocol/http/devices.ts'
+import type { JobDetails } from '../../../core/wire/protocol/http/jobs.ts'
+import type { Rollout } from '../../../core/wire/protocol/http/rollouts.ts'
+import { axeViolationsOf, chromiumProgram, consoleErrorsOf, launchBrowser } from '../../../lab/bench/page/browser.ts'
+import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
+import { portOf } from '../../../lab/cluster/relay.ts'
+import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
+import { enrolDevice } from '../../support/enrol-device.ts'
+import { isMissing } from '../../support/prerequisites.ts'
+import { publishFleet } from '../../support/simulated-fleet.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+
+const skips = isMissing('Chromium (Debian: apt-get install chromium)', chromiumProgram() !== undefined)
+
+/** `BRIM_SCREENSHOTS=docs/page npx vitest run test/cloud-bridge/page` makes the pictures of docs/page.md again. */
+const { BRIM_SCREENSHOTS: pictures } = process.env
+const maxPictureBytes = 200_000
+
+let dir: TempDir
+let browser: Browser
+/** With a model, two agents and simulated devices; without authentication. */
+let bridge: TestBridge
+let agents: readonly Agent[]
+let fleet: AsyncDisposable
+const open: BrowserContext[] = []
+
+const startOpenBridge = (ports: object = {}) =>
+  ensureDemoBundle().then((bundle) => startTestBridge({ bundle, stateDir: join(dir.path, 'bridge'), ...ports }))
+
+const startDevice = async (id: string, mqttUrl: string) =>
+  startAgent({
+    id,
+    stateDir: join(dir.path, id),
+    bundle: await ensureDemoBundle(),
+    slms: [await ensureDemoBundle('slm-deep')],
+    bridges: [mqttUrl],
+    server: { at: 'bridge', price: '0.15/0.60' },
+    apiPort: 0,
+    threads: 1,
+    logLevel: 'silent',
+    telemetryS: 1,
+  })
+
+beforeAll(async () => {
+  if (skips) return
+  dir = tempDir()
+  browser = await launchBrowser()
+  bridge = await startOpenBridge()
+  agents = await Promise.all(['jetson-01', 'jetson-02'].map((id) => startDevice(id, bridge.mqttUrl)))
+  fleet = await publishFleet(bridge.mqttUrl, bridge.modelId, [
+    { id: 'orin-nano-03', samples: 90 },
+    { id: 'orin-nano-04', condition: { throttling: { isThrottled: true, causes: ['cooling cpufreq-cpu0'] } } },
+    { id: 'agx-orin-05', state: 'lost' },
+    {
+      id: 'phone-06',
+      condition: { battery: { levelPercent: 11, state: 'discharging', powerW: 2.1, tempC: 31, isPlugged: false } },
+    },
+    ...Array.from({ length: 60 }, (_, at) => ({ id: `orin-nano-${at + 10}` })),
+  ])
+  for (const id of ['orin-nano-03', 'orin-nano-04', 'agx-orin-05'])
+    await call(bridge, `/v1/devices/${id}/labels`, { set: { site: 'lab' } })
+}, 120_000)
+afterEach(async () => {
+  for (const context of open.splice(0)) await context.close()
+})
+afterAll(async () => {
+  if (skips) return
+  await browser.close()
+  await fleet[Symbol.asyncDispose]()
+  await Promise.all(agents.map((agent) => agent.close()))
+  await bridge.close()
+  dir[Symbol.dispose]()
+})
+
+async function call<T>({ httpUrl }: Pick<TestBridge, 'httpUrl'>, path: string, body?: object, key?: string): Promise<T> {
+  const headers = { 'content-type': 'application/json', ...(key !== undefined && { authorization: `Bearer ${key}` }) }
+  const response = await fetch(httpUrl + path, body ? { method: 'POST', headers, body: JSON.stringify(body) } : { headers })
+  if (!response.ok) throw new Error(await response.text())
+  return (await response.json()) as T
+}
+
+interface Opened {
+  readonly page: Page
+  readonly errors: readonly string[]
+}
+
+async function visit(url: string, options: Parameters<Browser['newContext']>[0] = {}): Promise<Opened> {
+  const context = await browser.newContext({ viewport: { width: 1200, height: 720 }, colorScheme: 'light', ...options })
+  open.push(context)
+  const page = await context.newPage()
+  const errors = consoleErrorsOf(page)
+  await page.goto(url)
+  return { page, errors }
+}
+
+async function takePicture(page: Page, name: string): Promise<void> {
+  const folder = pictures ?? join(dir.path, 'pictures')
+  mkdirSync(folder, { recursive: true })
+  const path = join(folder, `${name}.png`)
+  await page.screenshot({ path })
+  expect(statSync(path).size).toBeLessThan(maxPictureBytes)
+}
+
+const shownIds = (page: Page) => page.locator('.table-rows .id').allInnerTexts()
+const ask = async (page: Page, question: string) => {
+  await page.getByLabel('Question').fill(question)
+  await page.getByLabel('Question').press('Enter')
+  const turn = page.locator('.turns > .card').last()
+  await turn.locator('p.figures', { hasText: 'in all' }).waitFor()
+  return turn
+}
+
+/** How the answer of a turn was made. */
+async function traceOf(turn: Locator): Promise<string> {
+  await turn.locator('summary').click()
+  const trace = turn.locator('details[open] .trace')
+  await trace.waitFor()
+  return trace.innerText()
+}
+
+describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
+  it('shows the fleet, problems first, with only the rows in view, and filters and groups it', async () => {
+    const { page, errors } = await visit(bridge.httpUrl)
+    await page.locator('.table-rows .id').first().waitFor()
+    expect((await shownIds(page)).slice(0, 3)).toEqual(['agx-orin-05', 'orin-nano-04', 'phone-06'])
+    await page.getByRole('button', { name: '1 lost' }).waitFor()
+    expect(await page.locator('.table').getAttribute('aria-rowcount')).toBe('67')
+    expect((await shownIds(page)).length).toBeLessThan(50)
+    await takePicture(page, 'fleet')
+    await page.evaluate('document.querySelector(".table-body").scrollTo(0, 1e6)')
+    await expect.poll(async () => (await shownIds(page)).at(-1)).toBe('orin-nano-69')
+    await page.getByLabel('Filter').fill('site=lab')
+    await expect.poll(() => shownIds(page)).toEqual(['agx-orin-05', 'orin-nano-04', 'orin-nano-03'])
+    await page.getByLabel('Group by').selectOption('site')
+    expect(await page.locator('.table-rows .group').allInnerTexts()).toEqual(['site=lab 3'])
+    await page.getByLabel('Filter').fill('')
+    await page.getByRole('button', { name: '1 battery low' }).click()
+    expect(await shownIds(page)).toEqual(['phone-06'])
+    expect(errors).toEqual([])
+  })
+
+  it('shows one device: its history, its log and its jobs', async () => {
+    const { id } = await call<{ id: string }>(bridge, '/v1/jobs', {
+      kind: 'slm.generate',
+      input: { prompt: 'Is it far?', maxTokens: 4 },
+      device: 'jetson-01',
+    })
+    const { page, errors } = await visit(`${bridge.httpUrl}/#/device/orin-nano-03`, { colorScheme: 'dark' })
+    await page.locator('.chart', { hasText: 'Temperature' }).locator('canvas').waitFor()
+    expect(await page.locator('.chart strong').allInnerTexts()).toEqual([
+      'Power',
+      'Temperature',
+      'Decoding',
+      'Link',
+      'Round trip',
+      'Load',
+    ])
+    expect(await page.locator('.chart', { hasText: 'Power' }).locator('.legend').innerText()).toMatch(/total\s+[\d.]+\s+VDD_IN/)
+    await takePicture(page, 'device')
+    await page.goto(`${bridge.httpUrl}/#/device/jetson-01`)
+    await page.getByRole('link', { name: id }).waitFor()
+    // With each sample, a second apart.
+    await page.locator('.chart', { hasText: 'Load' }).waitFor()
+    await page.getByText('no lines').waitFor()
+    expect(errors).toEqual([])
+  })
+
+  it('holds a conversation with the bridge in the chosen mode, with the figures of each answer', async () => {
+    const { page, errors } = await visit(`${bridge.httpUrl}/#/chat`)
+    await page.getByLabel('Mode').selectOption('full')
+    const first = await ask(page, 'Can you book a table for two?')
+    expect(await first.locator('.answer').innerText()).not.toBe('')
+    expect(await first.locator('p.figures').innerText()).toMatch(/^full · bridge: brim-demo · \d+ tokens · first after/)
+    // The bridge asks a device for its profile when it is there; plans count with it then.
+    const profiled = async () => (await call<DeviceDetails>(bridge, '/v1/devices/jetson-02')).smallModels.length
+    await expect.poll(profiled).toBe(1)
+    await page.getByLabel('Mode').selectOption('sketch')
+    const sketched = await ask(page, 'Please tell me how to grow roses in the garden.')
+    expect(await traceOf(sketched)).toMatch(/Planned\s+(sketch|full)/)
+    await page.goto(`${bridge.httpUrl}/#/answers`)
+    expect(await page.locator('.card .question').allInnerTexts()).toEqual([
+      'Please tell me how to grow roses in the garden.',
+      'Can you book a table for two?',
+    ])
+    await page.locator('.chart', { hasText: 'KV by tier' }).locator('canvas').waitFor()
+    await takePicture(page, 'answers')
+    expect(errors).toEqual([])
+  })
+
+  it('at an agent shows its own device, and how HAT and DiSCo make answers', async () => {
+    const { page, errors } = await visit(agents[0]!.apiUrl)
+    await page.getByRole('heading', { name: 'jetson-01' }).waitFor()
+    await page.locator('.chart').first().waitFor()
+    expect(await page.getByRole('navigation').innerText()).toMatch(/Device\s+Chat\s+Answers/)
+    await page.getByRole('link', { name: 'Chat' }).click()
+    await page.getByLabel('Max tokens').fill('40')
+    await page.getByLabel('Mode').selectOption('private')
+    const hat = await ask(page, 'Can you book a table for two?')
+    expect(await traceOf(hat)).toMatch(/HAT rounds\s+\d+[\s\S]*Accept length[\s\S]*drafting/)
+    await page.getByLabel('Mode').selectOption('fast')
+    const raced = await ask(page, 'Where is the station?')
+    expect(await traceOf(raced)).toMatch(/First token\s+(device|server)[\s\S]*dollars[\s\S]*slm · brim-demo-slm-deep/)
+    await page.getByRole('link', { name: 'Answers' }).click()
+    await page.getByText('Where is the station?').waitFor()
+    await takePicture(page, 'agent')
+    expect(errors).toEqual([])
+  })
+
+  it('has no violation that axe finds, in any view, light and dark, on a desk and on a phone, and works with keys alone', async () => {
+    const { page, errors } = await visit(bridge.httpUrl)
+    await page.locator('.table-rows .id').first().waitFor()
+    await page.keyboard.press('Tab')
+    expect(await page.evaluate('document.activeElement.textContent')).toContain('Skip to the content')
+    await page.keyboard.press('Enter')
+    expect(await page.evaluate('document.activeElement.id')).toBe('main')
+    const found: string[] = []
+    const views = ['fleet', 'device/orin-nano-03', 'chat', 'answers', 'jobs', 'rollouts']
+    const check = async (how: string) => {
+      for (const view of views) {
+        await page.evaluate(`location.hash = '#/${view}'`)
+        await page.locator('main h1').first().waitFor({ state: 'attached' })
+        found.push(...(await axeViolationsOf(page)).map((violation) => `${view}, ${how}: ${violation}`))
+        const tooWide = await page.evaluate<boolean>('document.documentElement.scrollWidth > innerWidth')
+        if (tooWide) found.push(`${view}, ${how}: wider than the screen`)
+        if (how === 'phone' && view === 'fleet') await takePicture(page, 'phone')
+      }
+    }
+    await check('light')
+    await page.emulateMedia({ colorScheme: 'dark' })
+    await page.setViewportSize({ width: 390, height: 780 })
+    await check('phone')
+    expect(found).toEqual([])
+    expect(errors).toEqual([])
+  })
+
+  it('shows every event of a job once, and the whole fleet, after the bridge was restarted', async () => {
+    // No device takes it: it waits for one that has never connected.
+    const { id } = await call<{ id: string }>(bridge, '/v1/jobs', {
+      kind: 'slm.generate',
+      input: { prompt: 'Is it far?', maxTokens: 4 },
+      device: 'agx-orin-05',
+    })
+    const { page: job, errors } = await visit(`${bridge.httpUrl}/#/job/${id}`)
+    await job.getByRole('button', { name: 'Cancel' }).waitFor()
+    const { page: list } = await visit(bridge.httpUrl)
+    await list.locator('.table-rows .id').first().waitFor()
+    const ports = { httpPort: portOf(bridge.httpUrl), mqttPort: portOf(bridge.mqttUrl) }
+    await bridge.close()
+    await list.getByText('Not up to date').waitFor()
+    bridge = await startOpenBridge(ports)
+    await call(bridge, '/v1/devices/agx-orin-05/labels', { set: { site: 'attic' } })
+    await call(bridge, `/v1/jobs/${id}/cancel`, {})
+    await job.getByText('canceled', { exact: true }).first().waitFor()
+    const { events } = await call<{ events: unknown[] }>(bridge, `/v1/jobs/${id}/events`)
+    expect(await job.locator('.log li').count()).toBe(events.length)
+    await list.getByText('Not up to date').waitFor({ state: 'detached' })
+    await list.getByLabel('Filter').fill('site=attic')
+    await expect.poll(() => shownIds(list)).toEqual(['agx-orin-05'])
+    await list.getByLabel('Filter').fill('jetson ready')
+    await expect.poll(() => shownIds(list), { timeout: 20_000 }).toEqual(['jetson-01', 'jetson-02'])
+    await job.getByRole('button', { name: 'Submit again' }).click()
+    await expect.poll(() => job.url()).not.toContain(id)
+    expect((await call<JobDetails>(bridge, `/v1/jobs/${job.url().split('/').at(-1)}`)).retryOf).toBe(id)
+    expect(errors).toEqual([])
+  })
+})
+
+describe.skipIf(skips)('the page of a bridge that requires keys', { timeout: 60_000 }, () => {
+  it('shows each role what it may see, and writes what an operator does to the audit log', async () => {
+    const stateDir = join(dir.path, 'guarded')
+    const guarded = await startTestBridge({ stateDir, auth: true, upstream: { url: 'http://127.0.0.1:9/v1', model: 'none' } })
+    const store = openIdentityStore(stateDir)
+    const keyOf = (role: 'client' | 'viewer' | 'operator' | 'admin') => store.createKey('operator:test', `a-${role}`, role).key
+    await enrolDevice({ dir: dir.path, bridge: guarded }, store, 'orin-01')
+    const { rollout } = await call<{ rollout: Rollout }>(
+      guarded,
+      '/v1/rollouts',
+      { kind: 'config.apply', input: { settings: { 'reading-speed': 6 } }, selector: { devices: ['orin-01'] } },
+      keyOf('operator'),
+    )
+    const { page, errors } = await visit(guarded.httpUrl)
+    const logIn = async (key: string) => {
+      await page.getByLabel('API key').fill(key)
+      await page.getByRole('button', { name: 'Log in' }).click()
+    }
+    const views = () => page.getByRole('navigation').innerText()
+    expect(await axeViolationsOf(page)).toEqual([])
+    await logIn('not-a-key')
+    await page.getByText('does not accept this key').waitFor()
+    expect(errors.filter((text) => !text.includes('401'))).toEqual([])
+
+    await logIn(keyOf('client'))
+    await page.getByLabel('Question').waitFor()
+    expect(await views()).toMatch(/^Chat\s+Answers$/)
+    await page.getByRole('button', { name: 'Log out' }).click()
+
+    await logIn(keyOf('viewer'))
+    await page.getByRole('link', { name: 'orin-01' }).waitFor()
+    expect(await views()).toMatch(/^Fleet\s+Answers\s+Rollouts$/)
+    await page.getByRole('link', { name: 'Rollouts' }).click()
+    await page.getByText('1 waiting of 1').or(page.getByText('1 started of 1')).waitFor()
+    expect(await page.getByRole('main').getByRole('button').count()).toBe(0)
+    await page.getByRole('button', { name: 'Log out' }).click()
+
+    await logIn(keyOf('operator'))
+    await page.getByRole('button', { name: 'Pause' }).click()
+    await page
+      .getByText('audited as rollout.pause')
+      .or(page.getByRole('button', { name: 'Resume' }))
+      .first()
+      .waitFor()
+    await page.getByRole('button', { name: 'Resume' }).click()
+    await page.getByRole('button', { name: 'Pause' }).waitFor()
+    await page.getByRole('button', { name: 'Abort' }).click()
+    await page.getByRole('button', { name: 'Abort, and cancel its jobs' }).click()
+    await page.getByText('aborted').first().waitFor()
+    await page.reload()
+    await page.getByText('aborted').first().waitFor()
+    const { audit } = await call<{ audit: AuditLine[] }>(guarded, '/v1/admin/audit', undefined, keyOf('admin'))
+    const lines = audit
+      .filter(({ subject }) => subject === rollout.id)
+      .map(({ action, actor }) => `${action} ${actor.split('/')[0]}`)
+    expect(lines.slice(0, 3)).toEqual(['abort', 'resume', 'pause'].map((verb) => `rollout.${verb} key:a-operator`))
+    store.close()
+    await guarded.close()
+  })
+})
