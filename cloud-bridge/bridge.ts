@@ -19,6 +19,7 @@ import { openAccess } from './parts/access.ts'
 import { openAuthorizer } from './parts/authorizer.ts'
 import { type Base, openBase } from './parts/base.ts'
 import { openControlBroker } from './parts/broker.ts'
+import { openHome } from './parts/home.ts'
 import { openHttp } from './parts/http.ts'
 import { openIdentities } from './parts/identities.ts'
 import { collectMetrics } from './parts/metrics.ts'
@@ -135,6 +136,7 @@ async function openBridge(base: Base, variant: BridgeVariant): Promise<Bridge> {
     accepts,
     ...work.devices.handlers,
     onJobEvent: work.jobs.queue.onJobEvent,
+    home: openHome(base, stores, network, work),
     progress: base.progress,
     clock: base.clock,
     logger: logger.child({ component: 'control' }),

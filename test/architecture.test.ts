@@ -221,6 +221,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: ['core'],
     types: ['cloud-bridge/config.ts', 'cloud-bridge/link', 'cloud-bridge/presence', 'cloud-bridge/queue'],
   },
+  'cloud-bridge/home-assistant': { values: ['core'], types: ['cloud-bridge/fleet', 'cloud-bridge/link'] },
   // Above the queue, which knows nothing of rollouts.
   'cloud-bridge/rollout': { values: ['core'], types: ['cloud-bridge/presence', 'cloud-bridge/queue'] },
   'cloud-bridge/upstream': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/limits.ts'] },
@@ -235,6 +236,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: [
       'core',
       'cloud-bridge/fleet',
+      'cloud-bridge/home-assistant',
       'cloud-bridge/identity',
       'cloud-bridge/llm',
       'cloud-bridge/pice',

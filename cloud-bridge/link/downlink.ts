@@ -11,7 +11,14 @@ export class Downlink {
     this.#link = link
   }
 
+  /** Whether what is published now reaches the broker. */
+  get isConnected(): boolean {
+    return this.#link?.connected === true
+  }
+
   readonly publish: BrokerLink['publish'] = (device, leaf, message) => this.#link?.publish(device, leaf, message)
+
+  readonly retain: BrokerLink['retain'] = (topic, message) => this.#link?.retain(topic, message)
 
   publishState(): void {
     this.#link?.publishState()
