@@ -79,6 +79,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     ],
     types: ['core/model/grammar', 'core/model/text'],
   },
+  // Of bridge and agent alike.
+  'core/answer/metrics': { values: ['core/answer/endpoint', 'core/policy/tokenflow'] },
   'core/answer/upstream': {
     values: ['core/answer/endpoint', 'core/kit/base', 'core/model/text', 'core/wire/openai', 'core/policy/upstream'],
   },
@@ -151,7 +153,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/slm': { values: ['core'] },
   // The open bundles, and their replacement while the agent runs.
   'agent/models': { values: ['core', 'agent/hat', 'agent/slm', 'agent/trial'], types: ['agent/bundles'] },
-  'agent/api': { values: ['core'] },
+  'agent/metrics': { values: ['core'] },
+  'agent/api': { values: ['core'], types: ['agent/metrics'] },
   // An endpoint made of endpoints, whichever they are: agent/parts chooses them.
   'agent/disco': { values: ['core'], types: ['agent/identity'] },
   'agent/pice': { values: ['core', 'agent/jobs', 'agent/slm'] },
@@ -230,7 +233,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'],
     types: ['cloud-bridge/bundles', 'cloud-bridge/fleet', 'cloud-bridge/llm', 'cloud-bridge/queue', 'cloud-bridge/rollout'],
   },
-  'cloud-bridge/metrics': { values: ['core'], types: ['cloud-bridge/llm', 'cloud-bridge/serving'] },
+  'cloud-bridge/metrics': { values: ['core'], types: ['cloud-bridge/serving'] },
   // The migrations of every part's database, for those that copy and examine the databases.
   'cloud-bridge/databases.ts': {
     values: [
@@ -312,6 +315,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'brim.ts',
       'core',
       'agent/limits.ts',
+      'agent/metrics',
       'cloud-bridge/limits.ts',
       'cloud-bridge/metrics',
       'lab/simulate/scenario/schema.ts',

@@ -12,7 +12,7 @@ import { guardHttpListener, type HttpLimits } from '../../core/kit/listen/http-l
 import { listen, urlHost } from '../../core/kit/listen/listen.ts'
 import { statusOf } from '../../core/wire/openai/api-error.ts'
 import { type ApiAccess, rejectionOf, requireSafeAddress } from './access.ts'
-import { addHealthRoutes, budgetPath, type HealthOptions, readyPath } from './health.ts'
+import { addHealthRoutes, budgetPath, type HealthOptions, metricsPath, readyPath } from './health.ts'
 
 export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'parallel'>, Served, HealthOptions {
   readonly host: string
@@ -36,7 +36,7 @@ export interface Api {
 }
 
 /**
- * OpenAI's API: /v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings, /v1/models; beside it /health, /budget and /ready.
+ * OpenAI's API: /v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings, /v1/models; beside it /health, /budget, /metrics and /ready.
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startApi(options: ApiOptions): Promise<Api> {
@@ -51,7 +51,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     clock,
     logger,
     origins: access.allowedOrigins ?? [],
-    pathsHint: `this API has POST /v1/chat/completions, /v1/completions, /v1/responses and /v1/embeddings, GET /v1/models, /health, ${budgetPath} and ${readyPath}`,
+    pathsHint: `this API has POST /v1/chat/completions, /v1/completions, /v1/responses and /v1/embeddings, GET /v1/models, /health, ${budgetPath}, ${metricsPath} and ${readyPath}`,
     admit({ headers, routeOptions }) {
       const error = routeOptions.url === readyPath ? undefined : rejectionOf(headers, access)
       if (error) throw error
@@ -62,9 +62,10 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   guardHttpListener(app.server, { limits, what: 'API', clock, logger })
   /** Answers whose endpoints may still hold memory. */
   const inProgress = new AnswersInProgress('this agent')
-  const { health, spending, problems } = options
+  const { health, metrics, spending, problems } = options
   addHealthRoutes(app, {
     health: () => ({ ...health(), answersInProgress: inProgress.count }),
+    metrics,
     spending,
     problems: () => [...(inProgress.problem ? [inProgress.problem] : []), ...problems()],
   })

@@ -1,4 +1,5 @@
 import type { Embeddings } from '../../core/answer/embeddings/embeddings.ts'
+import { observe } from '../../core/answer/endpoint/observe.ts'
 import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { firstRequestMs, type HttpLimits, requestMs } from '../../core/kit/listen/http-listener.ts'
 import { readApiKeys } from '../api/api-keys.ts'
@@ -15,7 +16,7 @@ export async function openApi(
   answering: Answering,
   dispatch: AnswerDispatch,
   { budget }: OwnerBudget,
-  health: Pick<HealthOptions, 'health' | 'problems'>,
+  health: Omit<HealthOptions, 'spending'>,
   embeddings: Embeddings,
 ): Promise<Api> {
   const api = await startApi({
@@ -24,7 +25,8 @@ export async function openApi(
     nextSeed,
     // Read for each request, because the model may change.
     get models() {
-      return [dispatch.model]
+      const { model } = dispatch
+      return [{ ...model, endpoint: observe(model.endpoint, clock, health.metrics.onAnswer) }]
     },
     dispatch: dispatch.planner,
     fallback: config.dispatch.fallback,

@@ -2,6 +2,7 @@ import { clockIsSet } from '../../core/kit/base/clock.ts'
 import { version } from '../../core/kit/base/version.ts'
 import type { HealthOptions } from '../api/health.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
+import type { AgentMetrics } from '../metrics/agent-metrics.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { Remote } from '../remote/commands.ts'
 import type { Answering } from './answering.ts'
@@ -9,6 +10,7 @@ import type { AnswerDispatch } from './dispatch.ts'
 import type { DeviceWork } from './work.ts'
 
 interface HealthParts {
+  readonly metrics: AgentMetrics
   readonly models: Pick<ActiveModels, 'modelId' | 'computing'>
   readonly answering: Pick<Answering, 'slm'>
   readonly dispatch: Pick<AnswerDispatch, 'health' | 'problem' | 'needsLink'>
@@ -17,11 +19,12 @@ interface HealthParts {
   readonly remote: Pick<Remote, 'isDraining'>
 }
 
-/** What the agent's /health and /ready say. @param device name of this device */
+/** What the agent's /health, /ready and /metrics say. @param device name of this device */
 export const healthOf = (
   device: string,
-  { models, answering, dispatch, links, work, remote }: HealthParts,
-): Pick<HealthOptions, 'health' | 'problems'> => ({
+  { metrics, models, answering, dispatch, links, work, remote }: HealthParts,
+): Omit<HealthOptions, 'spending'> => ({
+  metrics,
   health: () => ({
     device,
     version,
