@@ -76,7 +76,7 @@ export async function startAgent(
   try {
     const config = readAgentConfig(settings)
     const state = await openState(config.stateDir, closers)
-    const { base, logs } = openBase(config, clock, closers, state.birth)
+    const { base, logs } = await openBase(config, clock, closers, state.birth)
     const spool = openSpool(base, state)
     const { logger } = base
     const identities = openBridgeCredentials(config, clock, logger.child({ component: 'identity' }))

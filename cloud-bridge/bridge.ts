@@ -72,7 +72,7 @@ export async function startBridge(
   const config = readBridgeConfig(settings)
   const closers = createClosers()
   try {
-    return await openBridge(openBase(config, clock, closers), variant)
+    return await openBridge(await openBase(config, clock, closers), variant)
   } catch (error) {
     await closers.closeAll()
     throw error

@@ -238,6 +238,7 @@ export const BridgeFields = z.strictObject({
   limits: BridgeLimits.prefault({}),
   record: processFields.record,
   drainS: processFields.drainS,
+  otlpEndpoint: processFields.otlpEndpoint,
   logLevel: processFields.logLevel,
   log: processFields.log,
 })

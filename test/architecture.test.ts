@@ -24,6 +24,7 @@ const imports = files.flatMap(importsOf)
 const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/kit/base': { values: [] },
   'core/kit/store': { values: ['core/kit/base'] },
+  'core/kit/trace': { values: ['core/kit/base'] },
   'core/kit/service': { values: ['core/kit/base', 'core/policy/machine.ts', 'core/policy/recording.ts'] },
   'core/wire/signing': { values: ['core/kit/base'] },
   'core/kit/listen': { values: ['core/kit/base', 'core/policy/admission'] },
@@ -72,6 +73,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: [
       'core/answer/endpoint',
       'core/kit/base',
+      'core/kit/trace',
       'core/kit/listen',
       'core/wire/openai',
       'core/wire/protocol',

@@ -70,7 +70,8 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     problems: () => [...(inProgress.problem ? [inProgress.problem] : []), ...problems()],
   })
   // One after the other: on a device, each of them would slow the others down.
-  const serving = { clock, meter: options.meter, logger, parallel: false, stopping: stopping.signal }
+  const { meter, tracer } = options
+  const serving = { clock, meter, logger, tracer, parallel: false, stopping: stopping.signal }
   const kept = new KeptResponses(clock)
   for (const { path, read } of answerPaths(kept))
     app.post(path, async ({ body, headers, id }, reply) => {

@@ -97,14 +97,14 @@ export function bridgeLlm({ model, modelId, bridge, limits, clock, random, logge
     async *answer(request, signal) {
       const start = await startOf(request, model, signal)
       const body = { model: modelId, user: userOf(request.client), ...bodyOf(request, start, model) }
-      const { maxTokens = Number.POSITIVE_INFINITY } = request
+      const { maxTokens = Number.POSITIVE_INFINITY, traceparent } = request
       const asked = { model, maxTokens, eos: start.eos }
       let ended = signal
       yield* attempts(
         {
           open(watchdog, stopping) {
             ended = stopping
-            return open({ path: 'completions', body }, watchdog, stopping)
+            return open({ path: 'completions', body, traceparent }, watchdog, stopping)
           },
           read: (stream, watchdog) => read(stream, asked, watchdog, ended),
         },

@@ -32,9 +32,9 @@ export function bridgeSketches({ bridge, limits, mode, clock, random, logger }: 
     model,
     async *answer(request, signal) {
       const { path, body } = upstreamRequest(request, name)
-      const { maxTokens = Number.POSITIVE_INFINITY, tokensPerS, client } = request
+      const { maxTokens = Number.POSITIVE_INFINITY, tokensPerS, client, traceparent } = request
       const brim = { mode, ...(tokensPerS === undefined ? {} : { tokens_per_s: tokensPerS }) }
-      const asked = { path, body: { ...body, user: userOf(client), brim } }
+      const asked = { path, body: { ...body, user: userOf(client), brim }, traceparent }
       const reading = { model, maxTokens, promptTokens: promptTokensOf(request) }
       yield* attempts(
         {

@@ -44,6 +44,8 @@ export interface LinkSessionOptions {
    * `chunkTokens` are what the device expects until then, and a refusal is the failure of the first exchange.
    */
   readonly early?: boolean | undefined
+  /** W3C Trace Context: of the span that asks. */
+  readonly traceparent?: string | undefined
 }
 
 /** Form of the frames of one exchange; the session fixes the wire encoding. */

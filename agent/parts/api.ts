@@ -12,7 +12,7 @@ import type { AnswerDispatch } from './dispatch.ts'
 
 /** The OpenAI API on this device. @throws BrimError CONFIG_INVALID, LISTEN_* */
 export async function openApi(
-  { config, clock, closers, logger }: Base,
+  { config, clock, closers, logger, tracer }: Base,
   answering: Answering,
   dispatch: AnswerDispatch,
   { budget }: OwnerBudget,
@@ -21,6 +21,7 @@ export async function openApi(
 ): Promise<Api> {
   const api = await startApi({
     clock,
+    tracer,
     meter: answering.meter,
     nextSeed,
     // Read for each request, because the model may change.

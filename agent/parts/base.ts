@@ -3,6 +3,8 @@ import type { Closers } from '../../core/kit/base/closers.ts'
 import { createLogger, type Logger } from '../../core/kit/base/logger.ts'
 import { Progress } from '../../core/kit/base/progress.ts'
 import { recordToFile } from '../../core/kit/service/record-to-file.ts'
+import { openTracer } from '../../core/kit/trace/open-tracer.ts'
+import type { Tracer } from '../../core/kit/trace/tracer.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import type { AgentConfig } from '../config.ts'
 import { LogOutbox } from '../telemetry/log-outbox.ts'
@@ -17,6 +19,7 @@ export interface Base {
   readonly progress: Progress
   /** Of this process's machines; undefined: none is asked for. */
   readonly recording: Recording | undefined
+  readonly tracer: Tracer
 }
 
 /** What the log is kept for besides standard error. */
@@ -25,8 +28,13 @@ export interface Logs {
   readonly outbox: LogOutbox
 }
 
-/** @param birth number of this start @throws BrimError TARGET_UNWRITABLE */
-export function openBase(config: AgentConfig, clock: Clock, closers: Closers, birth: number): { base: Base; logs: Logs } {
+/** @param birth number of this start @throws BrimError TARGET_UNWRITABLE, PREREQUISITE_MISSING */
+export async function openBase(
+  config: AgentConfig,
+  clock: Clock,
+  closers: Closers,
+  birth: number,
+): Promise<{ base: Base; logs: Logs }> {
   const errors = new RecentErrors()
   const outbox = new LogOutbox(clock, birth)
   const logger = createLogger(
@@ -36,5 +44,9 @@ export function openBase(config: AgentConfig, clock: Clock, closers: Closers, bi
   )
   const recording = recordToFile(config.record, closers, logger)
   if (!clockIsSet()) logger.warn({ at: nowIso() }, 'clock of this device not set: log lines have wrong times')
-  return { base: { config, clock, closers, logger, progress: new Progress(clock), recording }, logs: { errors, outbox } }
+  const tracer = await openTracer({
+    ...{ endpoint: config.otlpEndpoint, service: 'brim-agent', instance: config.id },
+    ...{ clock, closers, logger: logger.child({ component: 'trace' }) },
+  })
+  return { base: { config, clock, closers, logger, progress: new Progress(clock), recording, tracer }, logs: { errors, outbox } }
 }

@@ -72,6 +72,7 @@ export async function openServing(
   variant: BridgeVariant,
 ): Promise<OpenServing> {
   const { config, clock, closers, logger, metrics } = base
+  const startedMs = clock.nowMs()
   const upstream = config.upstream && openUpstream(config.upstream, config.limits, clock, logger.child({ component: 'upstream' }))
   const opened = await openModels(base, variant.openModel ?? openServedModel)
   const [first = nothing, ...others] = opened
@@ -84,6 +85,7 @@ export async function openServing(
     withoutKv: variant.withoutKv,
     fixedChunks: variant.fixedChunks,
     recording: base.recording,
+    tracer: base.tracer,
   })
   closers.push(served.serving.close)
   const releaseFree = () => {
@@ -147,7 +149,7 @@ export async function openServing(
       modelId: modelIds[0] ?? null,
       modelIds,
       computing: computing(),
-      uptimeS: Math.round((clock.nowMs() - base.startedMs) / 1_000),
+      uptimeS: Math.round((clock.nowMs() - startedMs) / 1_000),
       sessions: sessions.count,
       kvBytes: serving.memory.usedBytes - serving.memory.cachedBytes,
     }),

@@ -66,7 +66,7 @@ export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
   return {
     model,
     async *answer(request, signal) {
-      const asked = upstreamRequest(request, name, options)
+      const asked = { ...upstreamRequest(request, name, options), traceparent: request.traceparent }
       const { maxTokens = Number.POSITIVE_INFINITY } = request
       const promptTokens = promptTokensOf(request)
       const billed = new BilledAnswer(request.billing, promptTokens, habits, clock)

@@ -31,6 +31,7 @@ export interface StreamRequest {
   readonly body?: object
   /** Id of the event after which a GET goes on. */
   readonly after?: string
+  readonly traceparent?: string | undefined
 }
 
 /** What is read of the body of a failed response, in bytes. */
@@ -50,7 +51,7 @@ const rejectedStatuses: ReadonlySet<number> = new Set([400, 413, 422])
  */
 export async function openStream(
   { url, key, dial, connections }: UpstreamAddress,
-  { path, body, after }: StreamRequest,
+  { path, body, after, traceparent }: StreamRequest,
   { connectMs, firstTokenMs }: OpenLimits,
   watchdog: Watchdog,
   failures: UpstreamFailures,
@@ -67,6 +68,7 @@ export async function openStream(
       accept: 'text/event-stream',
       ...(key !== undefined && { authorization: `Bearer ${key}` }),
       ...(after !== undefined && { 'last-event-id': after }),
+      ...(traceparent !== undefined && { traceparent }),
     },
     ...(body && { body: JSON.stringify(body) }),
     signal,
