@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { repeatEvery } from '../../core/kit/base/repeat.ts'
+import { sampledWarnings, type Warn } from '../../core/kit/base/sampled-warnings.ts'
 import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
 import { version } from '../../core/kit/base/version.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
@@ -22,6 +23,7 @@ export const homeTable = 'CREATE TABLE home_topics (topic TEXT PRIMARY KEY, devi
 const everyMs = 1_000
 /** About 20 KB of retained messages each. */
 const maxDevices = 500
+const tooMany = 'too many devices for Home Assistant'
 /** A command that a device has not received by then is dropped: the switch shows that it has not. */
 const commandS = 30
 
@@ -48,11 +50,12 @@ export class HomeAssistant implements HomeTraffic {
   readonly #statements
   readonly #stop: () => Promise<void>
   readonly #unsubscribe: () => void
-  #hasWarned = false
+  readonly #warn: Warn
 
   constructor(options: HomeAssistantOptions) {
     const { store, devices, fleet, bridge, clock, logger } = options
     this.#options = options
+    this.#warn = sampledWarnings(logger, clock)
     this.filters = [homeTopic(fleet, bridge, 'drain', '+')]
     this.#statements = {
       insert: store.prepare<[string, string]>('INSERT OR IGNORE INTO home_topics (topic, device) VALUES (?, ?)'),
@@ -110,25 +113,15 @@ export class HomeAssistant implements HomeTraffic {
   }
 
   #sendOf(id: string, device: Device | undefined, nowMs: number): void {
-    const topics = this.#known.get(id) ?? this.#admit(id)
-    const messages = topics?.update(device ? this.#wanted(device) : [], nowMs) ?? []
-    for (const { topic, payload } of messages) {
+    const topics = this.#known.get(id) ?? new DeviceTopics()
+    if (!this.#known.has(id) && this.#known.size >= maxDevices) return void this.#warn({ maxDevices, device: id }, tooMany)
+    for (const { topic, payload } of topics.update(device ? this.#wanted(device) : [], nowMs)) {
       if (payload === '') this.#statements.delete.run(topic)
       else this.#statements.insert.run(topic, id)
       this.#options.downlink.retain(topic, payload)
     }
-    if (topics?.topics.length === 0) this.#known.delete(id)
-  }
-
-  #admit(id: string): DeviceTopics | undefined {
-    if (this.#known.size >= maxDevices) {
-      if (!this.#hasWarned) this.#options.logger.warn({ maxDevices, device: id }, 'too many devices for Home Assistant')
-      this.#hasWarned = true
-      return undefined
-    }
-    const topics = new DeviceTopics()
-    this.#known.set(id, topics)
-    return topics
+    if (topics.topics.length === 0) this.#known.delete(id)
+    else this.#known.set(id, topics)
   }
 
   #wanted(device: Device): WantedMessage[] {

@@ -35,10 +35,11 @@ const ofDevice = (metric: string, ...labels: readonly string[]): Query => ({
 /** A line for each chosen device, of what its histogram or a quotient of counters says. */
 const perDevice = (expr: string): Query => ({ expr, legend: '{{instance}}' })
 const agentRate = (metric: string) => rate(`brim_agent_${metric}{instance=~"$device"}`)
-const agentQuantile = (quantile: number, metric: string): Query => ({
-  expr: `histogram_quantile(${quantile}, sum by (le, instance) (${agentRate(`${metric}_bucket`)}))`,
-  legend: `{{instance}} P${quantile * 100}`,
-})
+const agentQuantiles = (metric: string): Query[] =>
+  [0.5, 0.95].map((quantile) => ({
+    expr: `histogram_quantile(${quantile}, sum by (le, instance) (${agentRate(`${metric}_bucket`)}))`,
+    legend: `{{instance}} P${quantile * 100}`,
+  }))
 /** A line for each value of these labels. */
 const by = (labels: readonly string[], metric: string): Query[] => [
   { expr: `sum by (${labels.join(', ')}) (${rate(metric)})`, legend: labels.map((label) => `{{${label}}}`).join(' ') },
@@ -114,14 +115,8 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
     panel('Process', 'bytes', [gauge('process_resident_memory_bytes{job="brim"}', 'resident memory')]),
   ],
   Device: [
-    panel('Time to the first token', 's', [
-      agentQuantile(0.5, 'time_to_first_token_seconds'),
-      agentQuantile(0.95, 'time_to_first_token_seconds'),
-    ]),
-    panel('Time between tokens', 's', [
-      agentQuantile(0.5, 'inter_token_latency_seconds'),
-      agentQuantile(0.95, 'inter_token_latency_seconds'),
-    ]),
+    panel('Time to the first token', 's', agentQuantiles('time_to_first_token_seconds')),
+    panel('Time between tokens', 's', agentQuantiles('inter_token_latency_seconds')),
     panel('Speed', tokensPerS, [ofDevice('decode_tokens_per_second', 'model_name')]),
     panel(
       'Accept length',

@@ -28,7 +28,10 @@ const units: Readonly<Record<string, readonly string[]>> = {
 }
 const diagnostic = z.literal('diagnostic').optional()
 
-/** What Home Assistant 2024.3 accepts for these components, without the keys that it drops; as its documentation has it. */
+/**
+ * What Home Assistant accepts for these components, as its documentation has it, without the keys that it drops. Its own schemas of
+ * 2024.3 have accepted the same payloads; they do not know `options` yet.
+ */
 const discovery: Readonly<Record<string, z.ZodType>> = {
   sensor: z
     .strictObject({

@@ -41,12 +41,12 @@ export function declareMetrics(registry: Registry) {
       })
     },
     /** Of what only grows. */
-    collectedCounter(name: string, help: string, read: Read, label?: string): void {
+    collectedCounter(name: string, help: string, read: () => number): void {
       const metric: Counter = new Counter({
-        ...{ name, help, labelNames: label === undefined ? [] : [label], registers },
+        ...{ name, help, registers },
         collect() {
           metric.reset()
-          for (const [labels, value] of samplesOf(read(), label)) metric.inc(labels, value)
+          metric.inc(read())
         },
       })
     },

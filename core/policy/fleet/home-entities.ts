@@ -9,87 +9,67 @@ interface HomeEntity {
   readonly field: Field
   readonly component: 'sensor' | 'binary_sensor' | 'switch'
   readonly name: string
-  /** Jinja: its state, from `value_json`. Absent: the field as it is; null becomes "unknown". */
-  readonly template?: string
-  /** As Home Assistant's documentation of the component names it. */
-  readonly config?: Readonly<Record<string, unknown>>
+  /** As Home Assistant's documentation of the component names it. Absent `value_template`: the field; null is "unknown". */
+  readonly config: Readonly<Record<string, unknown>>
   /** Only devices with such hardware have it. */
   readonly isHardware?: true
   /** It tells something of a device that is away, too. */
   readonly outlivesDevice?: true
 }
 
+const sensor = (field: Field, name: string, config: HomeEntity['config']): HomeEntity => ({
+  component: 'sensor',
+  field,
+  name,
+  config,
+})
+const binary = (field: Field, name: string, config: HomeEntity['config']): HomeEntity => ({
+  component: 'binary_sensor',
+  field,
+  name,
+  config,
+})
+const ofHardware = (entity: HomeEntity): HomeEntity => ({ ...entity, isHardware: true })
+const outliving = (entity: HomeEntity): HomeEntity => ({ ...entity, outlivesDevice: true })
+
 const measured = (unit: string, deviceClass?: string) => ({
   unit_of_measurement: unit,
   state_class: 'measurement',
-  ...(deviceClass === undefined ? {} : { device_class: deviceClass }),
+  ...(deviceClass && { device_class: deviceClass }),
 })
 const rate = { ...measured('B/s', 'data_rate'), suggested_display_precision: 0 }
+const diagnostic = { entity_category: 'diagnostic' }
 const states: readonly DeviceState['state'][] = ['init', 'ready', 'draining', 'disconnected', 'lost']
 const request = (type: 'drain' | 'undrain') => JSON.stringify({ v: 1, type })
+const drained = {
+  value_template: "{{ 'ON' if value_json.state == 'draining' else 'OFF' }}",
+  ...{ state_on: 'ON', state_off: 'OFF', payload_on: request('drain'), payload_off: request('undrain') },
+  entity_category: 'config',
+}
+const problem = { value_template: "{{ 'ON' if value_json.problems else 'OFF' }}", device_class: 'problem' }
+const problems = { value_template: "{{ (value_json.problems | map(attribute='kind') | join(', ')) or 'none' }}", ...diagnostic }
+const throttled = {
+  value_template: "{{ 'None' if value_json.isThrottled is none else 'ON' if value_json.isThrottled else 'OFF' }}",
+  device_class: 'heat',
+}
 
 /** Each entity of a device, by the last part of its id. Every field of the payload has one. */
 export const homeEntities: Readonly<Record<string, HomeEntity>> = {
-  state: {
-    field: 'state',
-    component: 'sensor',
-    name: 'State',
-    config: { device_class: 'enum', options: states },
-    outlivesDevice: true,
-  },
-  problem: {
-    field: 'problems',
-    component: 'binary_sensor',
-    name: 'Problem',
-    template: "{{ 'ON' if value_json.problems else 'OFF' }}",
-    config: { device_class: 'problem' },
-    outlivesDevice: true,
-  },
-  problems: {
-    field: 'problems',
-    component: 'sensor',
-    name: 'Problems',
-    template: "{{ (value_json.problems | map(attribute='kind') | join(', ')) or 'none' }}",
-    config: { entity_category: 'diagnostic' },
-    outlivesDevice: true,
-  },
-  drain: {
-    field: 'state',
-    component: 'switch',
-    name: 'Drained',
-    template: "{{ 'ON' if value_json.state == 'draining' else 'OFF' }}",
-    config: {
-      state_on: 'ON',
-      state_off: 'OFF',
-      payload_on: request('drain'),
-      payload_off: request('undrain'),
-      entity_category: 'config',
-    },
-  },
-  jobs: { field: 'jobs', component: 'sensor', name: 'Jobs', config: { state_class: 'measurement' } },
-  speed: { field: 'tokensPerS', component: 'sensor', name: 'Speed', config: measured('tokens/s') },
-  provider: { field: 'provider', component: 'sensor', name: 'Computed by', config: { entity_category: 'diagnostic' } },
-  up: { field: 'upBytesPerS', component: 'sensor', name: 'Uplink', config: rate },
-  down: { field: 'downBytesPerS', component: 'sensor', name: 'Downlink', config: rate },
-  cpu: { field: 'cpuPercent', component: 'sensor', name: 'CPU load', config: measured('%') },
-  gpu: { field: 'gpuPercent', component: 'sensor', name: 'GPU load', config: measured('%'), isHardware: true },
-  temperature: {
-    field: 'hottestC',
-    component: 'sensor',
-    name: 'Hottest temperature',
-    config: measured('°C', 'temperature'),
-    isHardware: true,
-  },
-  throttled: {
-    field: 'isThrottled',
-    component: 'binary_sensor',
-    name: 'Throttled',
-    template: "{{ 'None' if value_json.isThrottled is none else 'ON' if value_json.isThrottled else 'OFF' }}",
-    config: { device_class: 'heat' },
-    isHardware: true,
-  },
-  power: { field: 'powerW', component: 'sensor', name: 'Power', config: measured('W', 'power'), isHardware: true },
-  battery: { field: 'batteryPercent', component: 'sensor', name: 'Battery', config: measured('%', 'battery'), isHardware: true },
+  state: outliving(sensor('state', 'State', { device_class: 'enum', options: states })),
+  problem: outliving(binary('problems', 'Problem', problem)),
+  problems: outliving(sensor('problems', 'Problems', problems)),
+  drain: { component: 'switch', field: 'state', name: 'Drained', config: drained },
+  jobs: sensor('jobs', 'Jobs', { state_class: 'measurement' }),
+  speed: sensor('tokensPerS', 'Speed', measured('tokens/s')),
+  provider: sensor('provider', 'Computed by', diagnostic),
+  up: sensor('upBytesPerS', 'Uplink', rate),
+  down: sensor('downBytesPerS', 'Downlink', rate),
+  cpu: sensor('cpuPercent', 'CPU load', measured('%')),
+  gpu: ofHardware(sensor('gpuPercent', 'GPU load', measured('%'))),
+  temperature: ofHardware(sensor('hottestC', 'Hottest temperature', measured('°C', 'temperature'))),
+  throttled: ofHardware(binary('isThrottled', 'Throttled', throttled)),
+  power: ofHardware(sensor('powerW', 'Power', measured('W', 'power'))),
+  battery: ofHardware(sensor('batteryPercent', 'Battery', measured('%', 'battery'))),
 }
 
 /** The topics that an entity names. */
@@ -122,7 +102,7 @@ export function discoveryOf(
     name: entity.name,
     unique_id: `brim_${fleet}_${id}_${name}`,
     state_topic: topics.state,
-    value_template: entity.template ?? `{{ value_json.${entity.field} }}`,
+    value_template: `{{ value_json.${entity.field} }}`,
     ...(entity.component === 'switch' ? { command_topic: topics.drain } : {}),
     ...entity.config,
     availability: available.map((topic) => ({ topic, value_template: isThere })),
