@@ -17,6 +17,7 @@ import { openDispatch } from './parts/dispatch.ts'
 import { openDownloads } from './parts/downloads.ts'
 import { healthOf } from './parts/health.ts'
 import { openLinks } from './parts/links.ts'
+import { openMetrics } from './parts/metrics.ts'
 import { openModels, openSmallModels } from './parts/models.ts'
 import { openMonitor } from './parts/monitor.ts'
 import { openRemote } from './parts/remote.ts'
@@ -75,7 +76,7 @@ export async function startAgent(
   try {
     const config = readAgentConfig(settings)
     const state = await openState(config.stateDir, closers)
-    const { base, logs } = openBase(config, clock, closers, state.birth)
+    const { base, logs } = await openBase(config, clock, closers, state.birth)
     const spool = openSpool(base, state)
     const { logger } = base
     const identities = openBridgeCredentials(config, clock, logger.child({ component: 'identity' }))
@@ -94,7 +95,8 @@ export async function startAgent(
     const handlers = () => ({ ...work.handlers(), ...changing.handlers })
     const monitor = openMonitor({ models, smallModels, answering, work, budget, errors: logs.errors }, spool)
     const reporter = openReporting(base, state, models, links, monitor, spool)
-    const health = healthOf(config.id, { models, answering, dispatch, links, work, remote, monitor })
+    const metrics = openMetrics(base, models, links, monitor)
+    const health = healthOf(config.id, { metrics, models, answering, dispatch, links, work, remote, monitor })
     await state.bundles.removeUnused(models.folders, Date.now())
     await models.updateSmallModels()
     const embeddings = await openEmbeddings({ ...config, verified: state.verified }, closers)

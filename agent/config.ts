@@ -239,6 +239,7 @@ export const AgentFields = z.strictObject({
   limits: AgentLimits.prefault({}),
   record: processFields.record,
   drainS: processFields.drainS,
+  otlpEndpoint: processFields.otlpEndpoint,
   logLevel: processFields.logLevel,
   log: processFields.log,
 })

@@ -17,6 +17,7 @@ import { openAccess } from './parts/access.ts'
 import { openAuthorizer } from './parts/authorizer.ts'
 import { type Base, openBase } from './parts/base.ts'
 import { openControlBroker } from './parts/broker.ts'
+import { openHome } from './parts/home.ts'
 import { openHttp } from './parts/http.ts'
 import { openIdentities } from './parts/identities.ts'
 import { collectMetrics } from './parts/metrics.ts'
@@ -49,7 +50,7 @@ export async function startBridge(
   }
   const closers = createClosers()
   try {
-    return await openBridge(openBase(config, clock, closers), variant)
+    return await openBridge(await openBase(config, clock, closers), variant)
   } catch (error) {
     await closers.closeAll()
     throw error
@@ -117,6 +118,7 @@ async function openBridge(base: Base, variant: BridgeVariant, node?: PrimaryNode
     ...work.devices.handlers,
     onJobEvent: work.jobs.queue.onJobEvent,
     onNewerBirth: node?.onNewerPrimary,
+    home: openHome(base, stores, network, work),
     progress: base.progress,
     clock: base.clock,
     logger: logger.child({ component: 'control' }),

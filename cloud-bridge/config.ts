@@ -208,7 +208,10 @@ export const BridgeFields = z.strictObject({
     'telemetry samples retained per device, about 2 KB each; the default is a day at 10 s; 0: none',
   ),
   telemetryDeltas: on.describe(
-    'devices send most telemetry as differences from a complete sample, which saves bytes; --no-telemetry-deltas: each sample is complete, for other readers of the topic such as Home Assistant or Telegraf',
+    'devices send most telemetry as differences from a complete sample, which saves bytes; --no-telemetry-deltas: each sample is complete, for other readers of the topic such as Telegraf',
+  ),
+  homeAssistant: off.describe(
+    'describe the devices to Home Assistant at the MQTT broker, with their figures and a switch that drains (docs/home-assistant.md); of several bridges of a fleet, one',
   ),
   /** Retention of finished jobs, their texts and their idempotency keys. */
   jobs: z
@@ -230,6 +233,7 @@ export const BridgeFields = z.strictObject({
   limits: BridgeLimits.prefault({}),
   record: processFields.record,
   drainS: processFields.drainS,
+  otlpEndpoint: processFields.otlpEndpoint,
   logLevel: processFields.logLevel,
   log: processFields.log,
 })

@@ -3,6 +3,7 @@ import type { Migrations } from '../core/kit/store/open-database.ts'
 import type { StoreFile } from '../core/kit/store/require-stores.ts'
 import { historyTables } from './fleet/history.ts'
 import { addedFleetTables, fleetTables } from './fleet/open-fleet.ts'
+import { homeTable } from './home-assistant/home-assistant.ts'
 import { identityTable } from './identity/bridge-identity.ts'
 import { identityTables } from './identity/tables.ts'
 import { answerTables } from './llm/answer-journal.ts'
@@ -11,7 +12,14 @@ import { jobTables } from './queue/job-tables.ts'
 import { rolloutTables } from './rollout/rollout-store.ts'
 
 /** Migrations of `bridge.sqlite`, which several parts share. */
-export const bridgeTables: Migrations = [birthsTable, ...fleetTables, rolloutTables, identityTable, ...addedFleetTables]
+export const bridgeTables: Migrations = [
+  birthsTable,
+  ...fleetTables,
+  rolloutTables,
+  identityTable,
+  ...addedFleetTables,
+  homeTable,
+]
 
 export interface BridgeDatabase extends StoreFile {
   /** `answers.sqlite` serves for a minute, and holds what clients have asked. */

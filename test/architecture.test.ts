@@ -24,6 +24,7 @@ const imports = files.flatMap(importsOf)
 const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/kit/base': { values: [] },
   'core/kit/store': { values: ['core/kit/base'] },
+  'core/kit/trace': { values: ['core/kit/base'] },
   'core/kit/service': { values: ['core/kit/base', 'core/policy/machine.ts', 'core/policy/recording.ts'] },
   'core/wire/signing': { values: ['core/kit/base'] },
   'core/kit/listen': { values: ['core/kit/base', 'core/policy/admission'] },
@@ -72,6 +73,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: [
       'core/answer/endpoint',
       'core/kit/base',
+      'core/kit/trace',
       'core/kit/listen',
       'core/wire/openai',
       'core/wire/protocol',
@@ -79,6 +81,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     ],
     types: ['core/model/grammar', 'core/model/text'],
   },
+  // Of bridge and agent alike.
+  'core/answer/metrics': { values: ['core/answer/endpoint', 'core/policy/tokenflow'] },
   'core/answer/upstream': {
     values: ['core/answer/endpoint', 'core/kit/base', 'core/model/text', 'core/wire/openai', 'core/policy/upstream'],
   },
@@ -153,7 +157,8 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/slm': { values: ['core'] },
   // The open bundles, and their replacement while the agent runs.
   'agent/models': { values: ['core', 'agent/hat', 'agent/slm', 'agent/trial'], types: ['agent/bundles'] },
-  'agent/api': { values: ['core'] },
+  'agent/metrics': { values: ['core'] },
+  'agent/api': { values: ['core'], types: ['agent/metrics'] },
   // An endpoint made of endpoints, whichever they are: agent/parts chooses them.
   'agent/disco': { values: ['core'], types: ['agent/identity'] },
   'agent/pice': { values: ['core', 'agent/jobs', 'agent/slm'] },
@@ -223,6 +228,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: ['core'],
     types: ['cloud-bridge/config.ts', 'cloud-bridge/link', 'cloud-bridge/presence', 'cloud-bridge/queue'],
   },
+  'cloud-bridge/home-assistant': { values: ['core'], types: ['cloud-bridge/fleet', 'cloud-bridge/link'] },
   // Above the queue, which knows nothing of rollouts.
   'cloud-bridge/rollout': { values: ['core'], types: ['cloud-bridge/presence', 'cloud-bridge/queue'] },
   'cloud-bridge/upstream': { values: ['core'], types: ['cloud-bridge/config.ts'] },
@@ -236,12 +242,13 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: ['core/policy/fleet', 'core/policy/link', 'core/wire/openai', 'cloud-bridge/commands/figures.ts'],
     types: ['core'],
   },
-  'cloud-bridge/metrics': { values: ['core'], types: ['cloud-bridge/llm', 'cloud-bridge/serving'] },
+  'cloud-bridge/metrics': { values: ['core'], types: ['cloud-bridge/serving'] },
   // The migrations of every part's database, for those that copy and examine the databases.
   'cloud-bridge/databases.ts': {
     values: [
       'core',
       'cloud-bridge/fleet',
+      'cloud-bridge/home-assistant',
       'cloud-bridge/identity',
       'cloud-bridge/llm',
       'cloud-bridge/pice',
@@ -343,6 +350,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'brim.ts',
       'core',
       'agent/limits.ts',
+      'agent/metrics',
       'cloud-bridge/limits.ts',
       'cloud-bridge/metrics',
       'lab/simulate/scenario/schema.ts',

@@ -12,7 +12,15 @@ import { guardHttpListener, type HttpLimits } from '../../core/kit/listen/http-l
 import { listen, urlHost } from '../../core/kit/listen/listen.ts'
 import { statusOf } from '../../core/wire/openai/api-error.ts'
 import { type ApiAccess, rejectionOf, requireSafeAddress } from './access.ts'
-import { addHealthRoutes, budgetPath, conditionPath, disclosuresPath, type HealthOptions, readyPath } from './health.ts'
+import {
+  addHealthRoutes,
+  budgetPath,
+  conditionPath,
+  disclosuresPath,
+  type HealthOptions,
+  metricsPath,
+  readyPath,
+} from './health.ts'
 import { addPageRoutes, pagePaths } from './page.ts'
 
 export interface ApiOptions extends Omit<ServeOptions, 'stopping' | 'parallel'>, Served, HealthOptions {
@@ -38,7 +46,7 @@ export interface Api {
 
 /**
  * OpenAI's API: /v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings, /v1/models; beside it /v1/disclosures, /health,
- * /budget, /condition and /ready, and the page at /.
+ * /budget, /condition, /metrics and /ready, and the page at /.
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startApi(options: ApiOptions): Promise<Api> {
@@ -53,7 +61,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     clock,
     logger,
     origins: access.allowedOrigins ?? [],
-    pathsHint: `this API has POST /v1/chat/completions, /v1/completions, /v1/responses and /v1/embeddings, GET /v1/models, ${disclosuresPath}, /health, ${budgetPath}, ${conditionPath} and ${readyPath}`,
+    pathsHint: `this API has POST /v1/chat/completions, /v1/completions, /v1/responses and /v1/embeddings, GET /v1/models, ${disclosuresPath}, /health, ${budgetPath}, ${conditionPath}, ${metricsPath} and ${readyPath}`,
     admit({ headers, routeOptions: { url = '' } }) {
       const isPage = pagePaths.includes(url)
       const error = url === readyPath ? undefined : rejectionOf(headers, isPage ? { ...access, keys: undefined } : access)
@@ -66,16 +74,18 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   addPageRoutes(app, access.keys !== undefined)
   /** Answers whose endpoints may still hold memory. */
   const inProgress = new AnswersInProgress('this agent')
-  const { health, spending, disclosures, condition, problems } = options
+  const { health, metrics, spending, disclosures, condition, problems } = options
   addHealthRoutes(app, {
     health: () => ({ ...health(), answersInProgress: inProgress.count }),
+    metrics,
     spending,
     disclosures,
     condition,
     problems: () => [...(inProgress.problem ? [inProgress.problem] : []), ...problems()],
   })
   // One after the other: on a device, each of them would slow the others down.
-  const serving = { clock, meter: options.meter, logger, parallel: false, stopping: stopping.signal }
+  const { meter, tracer } = options
+  const serving = { clock, meter, logger, tracer, parallel: false, stopping: stopping.signal }
   const kept = new KeptResponses(clock)
   for (const { path, read } of answerPaths(kept))
     app.post(path, async ({ body, headers, id }, reply) => {

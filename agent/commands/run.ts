@@ -91,6 +91,7 @@ export function agentSettings(given: OptionsOf<typeof options>, io: Io): AgentSe
     limits: Object.fromEntries(limit),
     log: { ...settings.log, priorities: isJournal(io.env) },
     library: io.env.ORT_LIB || undefined,
+    otlpEndpoint: settings.otlpEndpoint ?? (io.env.OTEL_EXPORTER_OTLP_ENDPOINT || undefined),
     provider: withDrivers(settings.provider, io.env),
     stateDir: agentStateDir(stateDir, settings.id, io),
   }

@@ -101,7 +101,7 @@ export function bridgeLlm(options: BridgeLlmOptions): TokenEndpoint {
     async *answer(request, signal) {
       const start = await startOf(request, model, signal)
       const body = { model: modelId, user: userOf(request.client), ...bodyOf(request, start, model) }
-      const { maxTokens = Number.POSITIVE_INFINITY } = request
+      const { maxTokens = Number.POSITIVE_INFINITY, traceparent } = request
       const asked = { model, maxTokens, eos: start.eos }
       const leaving = options.leavingOf(request)
       let ended = signal
@@ -110,7 +110,7 @@ export function bridgeLlm(options: BridgeLlmOptions): TokenEndpoint {
           leaving,
           open(watchdog, stopping) {
             ended = stopping
-            return open({ path: 'completions', body, leaving }, watchdog, stopping)
+            return open({ path: 'completions', body, leaving, traceparent }, watchdog, stopping)
           },
           read: (stream, watchdog) => read(stream, asked, leaving, watchdog, ended),
         },

@@ -32,10 +32,10 @@ export function bridgeSketches({ bridge, leavingOf, limits, mode, ...options }: 
     model,
     async *answer(request, signal) {
       const { path, body } = upstreamRequest(request, name)
-      const { maxTokens = Number.POSITIVE_INFINITY, tokensPerS, client } = request
+      const { maxTokens = Number.POSITIVE_INFINITY, tokensPerS, client, traceparent } = request
       const brim = { mode, ...(tokensPerS === undefined ? {} : { tokens_per_s: tokensPerS }) }
       const leaving = leavingOf(request)
-      const asked = { path, leaving, body: { ...body, user: userOf(client), brim } }
+      const asked = { path, leaving, body: { ...body, user: userOf(client), brim }, traceparent }
       const reading = { model, maxTokens, promptTokens: promptTokensOf(request) }
       yield* attempts(
         {

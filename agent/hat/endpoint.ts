@@ -1,4 +1,4 @@
-import { constraintOf, endOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
+import { type AnswerRequest, constraintOf, endOf, startOf, type TokenEndpoint } from '../../core/answer/endpoint/endpoint.ts'
 import type { TextModel } from '../../core/answer/endpoint/text-model.ts'
 import { drainRate } from '../../core/kit/base/reader-rates.ts'
 import type { TokenConstraint } from '../../core/model/grammar/grammar.ts'
@@ -23,7 +23,7 @@ export function hatEndpoint(options: HatOptions, model: TextModel): TokenEndpoin
         const tokensPerS = drainRate(request.tokensPerS)
         let left = maxTokens
         const session = { ...common, prompt, answered, maxTokens, constraint, eos, tokensPerS }
-        for await (const { tokens, logprobs, figures } of answerByHat(options, session, signal)) {
+        for await (const { tokens, logprobs, figures } of answerByHat(tracedOptions(options, request), session, signal)) {
           left -= tokens.length
           yield { source, tokens, ...(logprobs && { logprobs }), end: endOf(tokens, left, eos), figures }
         }
@@ -35,3 +35,9 @@ export function hatEndpoint(options: HatOptions, model: TextModel): TokenEndpoin
     },
   }
 }
+
+/** Each session that the answer opens names the span that asks for it. */
+const tracedOptions = (options: HatOptions, { traceparent }: AnswerRequest): HatOptions =>
+  traceparent === undefined
+    ? options
+    : { ...options, open: (signal, session) => options.open(signal, { ...session, traceparent }) }

@@ -128,14 +128,14 @@ export class DataConnection {
 
   /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
   async open(modelId: string, signal: AbortSignal, sessionOptions: LinkSessionOptions = {}): Promise<LinkSession> {
-    const { resume, wire = 'fp16', early = false, answer } = sessionOptions
+    const { resume, wire = 'fp16', early = false, answer, traceparent } = sessionOptions
     const coders = this.#mayCode(sessionOptions.coders) ? sessionOptions.coders : undefined
     this.#socket.ended.throwIfAborted()
     signal.throwIfAborted()
     this.#probe.abandon()
     this.#sendRates()
     const resumed = resume && { resume: { handle: resume.handle, length: resume.length } }
-    const options = { modelId, ...resumed, wire: coders ? ('fp16c' as const) : wire }
+    const options = { modelId, ...resumed, wire: coders ? ('fp16c' as const) : wire, traceparent }
     const form = { wire, coders, answer }
     const terms = early && this.#acceptsEarly ? this.#terms.get(modelId) : undefined
     if (terms) return this.#openEarly(options, form, terms)
@@ -146,7 +146,11 @@ export class DataConnection {
   }
 
   /** Without a wait for the bridge, on the terms of the last session. */
-  #openEarly(options: Pick<Open, 'modelId' | 'resume' | 'wire'>, form: SessionForm, terms: SessionTerms): LinkSession {
+  #openEarly(
+    options: Pick<Open, 'modelId' | 'resume' | 'wire' | 'traceparent'>,
+    form: SessionForm,
+    terms: SessionTerms,
+  ): LinkSession {
     const { modelId, resume } = options
     const id = randomBytes(8).toString('hex')
     const early = this.#createSession({ ...terms, session: id, epoch: 0, held: resume?.length ?? 0, moved: false }, form)

@@ -46,6 +46,8 @@ export interface LinkSessionOptions {
   readonly early?: boolean | undefined
   /** Number of the answer in the ledger of disclosures; absent: a job's. */
   readonly answer?: number | undefined
+  /** W3C Trace Context: of the span that asks. */
+  readonly traceparent?: string | undefined
 }
 
 /** Form of the frames of one exchange; the session fixes the wire encoding. */

@@ -1,4 +1,5 @@
 import type { Embeddings } from '../../core/answer/embeddings/embeddings.ts'
+import { observe } from '../../core/answer/endpoint/observe.ts'
 import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { firstRequestMs, type HttpLimits, requestMs } from '../../core/kit/listen/http-listener.ts'
 import { readApiKeys } from '../api/api-keys.ts'
@@ -11,7 +12,7 @@ import type { AnswerDispatch } from './dispatch.ts'
 
 /** The OpenAI API on this device. @throws BrimError CONFIG_INVALID, LISTEN_* */
 export async function openApi(
-  { config, clock, closers, logger, disclosures }: Base,
+  { config, clock, closers, logger, disclosures, tracer }: Base,
   answering: Answering,
   dispatch: AnswerDispatch,
   { budget }: OwnerBudget,
@@ -20,11 +21,13 @@ export async function openApi(
 ): Promise<Api> {
   const api = await startApi({
     clock,
+    tracer,
     meter: answering.meter,
     nextSeed,
     // Read for each request, because the model may change.
     get models() {
-      return [dispatch.model]
+      const { model } = dispatch
+      return [{ ...model, endpoint: observe(model.endpoint, clock, health.metrics.onAnswer) }]
     },
     dispatch: dispatch.planner,
     fallback: config.dispatch.fallback,

@@ -4,6 +4,8 @@ import type { Closers } from '../../core/kit/base/closers.ts'
 import { createLogger, type Logger } from '../../core/kit/base/logger.ts'
 import { Progress } from '../../core/kit/base/progress.ts'
 import { recordToFile } from '../../core/kit/service/record-to-file.ts'
+import { openTracer } from '../../core/kit/trace/open-tracer.ts'
+import type { Tracer } from '../../core/kit/trace/tracer.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import type { AgentConfig } from '../config.ts'
 import { Disclosures } from '../disclosures/disclosures.ts'
@@ -24,6 +26,7 @@ export interface Base {
   readonly recording: Recording | undefined
   /** What sends content of answers anywhere tells it first. */
   readonly disclosures: Disclosures
+  readonly tracer: Tracer
 }
 
 /** What the log is kept for besides standard error. */
@@ -32,8 +35,13 @@ export interface Logs {
   readonly outbox: LogOutbox
 }
 
-/** @param birth number of this start @throws BrimError TARGET_UNWRITABLE, STORE_FAILED */
-export function openBase(config: AgentConfig, clock: Clock, closers: Closers, birth: number): { base: Base; logs: Logs } {
+/** @param birth number of this start @throws BrimError TARGET_UNWRITABLE, STORE_FAILED, PREREQUISITE_MISSING */
+export async function openBase(
+  config: AgentConfig,
+  clock: Clock,
+  closers: Closers,
+  birth: number,
+): Promise<{ base: Base; logs: Logs }> {
   const errors = new RecentErrors()
   const outbox = new LogOutbox(clock, birth)
   const logger = createLogger(
@@ -48,6 +56,10 @@ export function openBase(config: AgentConfig, clock: Clock, closers: Closers, bi
   closers.push(() => store.close())
   const { mb, days } = config.disclosures
   const disclosures = new Disclosures(new DisclosureLedger(store, { maxBytes: mb * 2 ** 20, maxAgeMs: days * dayMs }, log))
-  const base = { config, clock, closers, logger, progress: new Progress(clock), recording, disclosures }
+  const tracer = await openTracer({
+    ...{ endpoint: config.otlpEndpoint, service: 'brim-agent', instance: config.id },
+    ...{ clock, closers, logger: logger.child({ component: 'trace' }) },
+  })
+  const base = { config, clock, closers, logger, progress: new Progress(clock), recording, disclosures, tracer }
   return { base, logs: { errors, outbox } }
 }

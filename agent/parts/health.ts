@@ -2,6 +2,7 @@ import { clockIsSet } from '../../core/kit/base/clock.ts'
 import { version } from '../../core/kit/base/version.ts'
 import type { HealthOptions } from '../api/health.ts'
 import type { BridgeLinks } from '../link/bridge-links.ts'
+import type { AgentMetrics } from '../metrics/agent-metrics.ts'
 import type { ActiveModels } from '../models/active-models.ts'
 import type { Remote } from '../remote/commands.ts'
 import type { ConditionMonitor } from '../telemetry/condition-monitor.ts'
@@ -10,6 +11,7 @@ import type { AnswerDispatch } from './dispatch.ts'
 import type { DeviceWork } from './work.ts'
 
 interface HealthParts {
+  readonly metrics: AgentMetrics
   readonly models: Pick<ActiveModels, 'modelId' | 'computing'>
   readonly answering: Pick<Answering, 'slm'>
   readonly dispatch: Pick<AnswerDispatch, 'health' | 'problem' | 'needsLink'>
@@ -19,11 +21,12 @@ interface HealthParts {
   readonly monitor: Pick<ConditionMonitor, 'latest'>
 }
 
-/** What the agent's /health, /condition and /ready say. @param device name of this device */
+/** What the agent's /health, /condition, /ready and /metrics say. @param device name of this device */
 export const healthOf = (
   device: string,
-  { models, answering, dispatch, links, work, remote, monitor }: HealthParts,
+  { metrics, models, answering, dispatch, links, work, remote, monitor }: HealthParts,
 ): Omit<HealthOptions, 'spending' | 'disclosures'> => ({
+  metrics,
   condition: () => monitor.latest,
   health: () => ({
     device,

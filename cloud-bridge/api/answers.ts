@@ -10,6 +10,7 @@ import type { AnswerMeter } from '../../core/answer/endpoint/meter.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
+import type { Tracer } from '../../core/kit/trace/tracer.ts'
 import { answerOperations } from '../../core/wire/protocol/http/answers.ts'
 import type { Operation } from '../../core/wire/protocol/http/operation.ts'
 import { OwnResponse, type RouteRequest, type Routes } from '../http/router.ts'
@@ -25,18 +26,20 @@ export interface AnswerRoutesOptions {
   readonly inProgress: AnswersInProgress
   /** Maximum size of a request. */
   readonly maxBodyBytes: number
+  readonly tracer: Tracer
   readonly clock: Clock
   readonly logger: Logger
 }
 
 /** `/v1/chat/completions`, `/v1/completions`, `/v1/responses`, `/v1/embeddings`, `/v1/models`: OpenAI's API, answered by the bridge's own models. */
 export function answerRoutes(options: AnswerRoutesOptions): Routes {
-  const { served, embeddings, resumable, kept, meter, inProgress, maxBodyBytes, clock, logger } = options
+  const { served, embeddings, resumable, kept, meter, inProgress, maxBodyBytes, tracer, clock, logger } = options
   const optionsFor = ({ caller, stopping }: Pick<RouteRequest<Operation>, 'caller' | 'stopping'>) => ({
     clock,
     meter,
     logger: logger.child({ client: caller.actor.who }),
     parallel: true,
+    tracer,
     stopping,
   })
 

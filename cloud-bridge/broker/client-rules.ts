@@ -5,8 +5,9 @@ import { CountWindow } from '../../core/policy/quota/count-window.ts'
 import { idTaken } from '../../core/wire/protocol/connack.ts'
 import { DeviceState } from '../../core/wire/protocol/messages.ts'
 import { readMessage } from '../../core/wire/protocol/read-message.ts'
+import { homeAssistantStatus } from '../../core/wire/protocol/topics.ts'
 import { allows } from '../identity/access.ts'
-import { publisherOf, roleOf } from '../identity/acl.ts'
+import { mayTell, publisherOf, roleOf } from '../identity/acl.ts'
 import type { Gate } from '../identity/gate.ts'
 import type { BridgeLimits } from '../limits.ts'
 import { clientAddress } from './client-stream.ts'
@@ -188,7 +189,8 @@ export class ClientRules {
   #judgeConnect(clientId: string, willTopic: string | undefined): Refusal | undefined {
     if (clientId.length > maxClientIdLength)
       return { returnCode: connack.identifierRejected, reason: `its client id has more than ${maxClientIdLength} characters` }
-    if (willTopic !== undefined && !this.#allowsPublish(clientId, willTopic))
+    const isHome = willTopic === homeAssistantStatus && roleOf(clientId).kind === 'watcher'
+    if (willTopic !== undefined && !isHome && !this.#allowsPublish(clientId, willTopic))
       return { returnCode: connack.notAuthorized, reason: `it may not have a will on ${willTopic}` }
     return undefined
   }
@@ -227,7 +229,13 @@ export class ClientRules {
   }
 
   #mayPublish(client: Client, topic: string, retain: boolean): boolean {
-    return this.mayAct(client) && this.#allowsPublish(client.id, topic) && (!retain || topic.endsWith('/state'))
+    if (!this.mayAct(client)) return false
+    const { fleet } = this.#options
+    if (roleOf(client.id).kind !== 'watcher')
+      return this.#allowsPublish(client.id, topic) && (!retain || publisherOf(topic, fleet) === client.id)
+    // One without a key is connected only where no client needs one.
+    const subject = this.#watchers.get(client)?.subject
+    return !retain && (subject === undefined ? mayTell(true, topic, fleet) : allows(subject, { to: 'tell', topic, fleet }))
   }
 
   /** @returns why the message is refused */

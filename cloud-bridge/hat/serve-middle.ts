@@ -1,5 +1,6 @@
 import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
+import type { Tracer } from '../../core/kit/trace/tracer.ts'
 import type { Manifest } from '../../core/model/bundle/manifest.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import { smallRows } from '../../core/policy/serving/step-defaults.ts'
@@ -37,6 +38,7 @@ export interface ServeMiddleOptions extends Pick<BridgeVariant, 'servingPolicy' 
   readonly onCount: () => void
   readonly onStep?: ((step: EndedStep) => void) | undefined
   readonly recording?: Recording | undefined
+  readonly tracer?: Tracer | undefined
 }
 
 export interface ServedMiddle {
@@ -52,7 +54,7 @@ export interface ServedMiddle {
 export function serveMiddle(
   config: BridgeConfig,
   bundles: readonly [Served, ...Served[]],
-  { clock, logger, onCount, onStep: onEachStep, recording, servingPolicy, withoutKv, fixedChunks }: ServeMiddleOptions,
+  { clock, logger, tracer, onCount, onStep: onEachStep, recording, servingPolicy, withoutKv, fixedChunks }: ServeMiddleOptions,
 ): ServedMiddle {
   const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit } = config
   const steps = new StepLog(loggedSteps)
@@ -126,6 +128,7 @@ export function serveMiddle(
     },
     clock,
     logger: logger.child({ component: 'hat' }),
+    tracer,
     onCount,
   })
   const servings = new Map([...models].map(([modelId, { serving }]) => [modelId, serving]))

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
+import { passingTracer, type Span, type Tracer } from '../../core/kit/trace/tracer.ts'
 import { sessionRefusal, sessionRetryMs } from '../../core/policy/admission/session.ts'
 import { ChunkAdvice, type ChunkAdviceOptions, type DeviceRates } from '../../core/policy/hat/chunk-advice.ts'
 import { encodeFault, type Fault } from '../../core/wire/protocol/fault.ts'
@@ -45,6 +46,8 @@ export interface SessionsOptions {
   }
   readonly clock: Clock
   readonly logger: Logger
+  /** Absent: no session is traced. */
+  readonly tracer?: Tracer | undefined
   /** The number of sessions has changed. */
   readonly onCount?: () => void
 }
@@ -53,6 +56,8 @@ export interface OpenOptions {
   readonly resume?: Resume | undefined
   /** Default: fp16. */
   readonly wire?: Wire | undefined
+  /** Of the span that asks. */
+  readonly traceparent?: string | undefined
   /** Chosen by the device, whose frames may come before the session is open. Default: chosen here. */
   readonly id?: bigint
 }
@@ -90,12 +95,15 @@ interface Entry {
   readonly peer: Peer
   readonly chunks: ChunkAdvice
   readonly log: Logger
+  readonly span: Span
   readonly startedMs: number
   usedMs: number
+  /** Why it ended. */
+  fault?: Fault
 }
 
 export function createSessions(options: SessionsOptions): Sessions {
-  const { models, limits, clock, logger } = options
+  const { models, limits, clock, logger, tracer = passingTracer } = options
   const entries = new Map<bigint, Entry>()
   /** Sessions whose ids devices have chosen, until they are open or refused. */
   const opening = new Map<bigint, { readonly peer: Peer; readonly done: Promise<OpenResult> }>()
@@ -117,11 +125,12 @@ export function createSessions(options: SessionsOptions): Sessions {
   }
 
   /** Removes the entry before its session has ended; `shutdown` waits for the end. */
-  async function remove<T>({ session, peer, stream, log, startedMs }: Entry, end: () => Promise<T>): Promise<T> {
+  async function remove<T>({ session, peer, stream, log, span, startedMs, fault }: Entry, end: () => Promise<T>): Promise<T> {
     if (entries.delete(session.id)) {
       changeCount(peer, -1)
       options.onCount?.()
       log.info({ positions: stream.line, tookMs: Math.round(clock.nowMs() - startedMs) }, 'session ended')
+      span.end({ 'brim.positions': stream.line }, fault)
       if (entries.size === 0) onEmpty()
     }
     const ended = end()
@@ -179,7 +188,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     }
   }
 
-  async function open(peer: Peer, model: SessionModel, { resume, wire = 'fp16', id }: OpenOptions): Promise<OpenResult> {
+  async function open(peer: Peer, model: SessionModel, { resume, ...sent }: OpenOptions): Promise<OpenResult> {
     const { serving, refusal } = model
     if (refusal !== undefined) return refuse(refusal)
     const place = await serving.open(peer.device, resume)
@@ -188,15 +197,19 @@ export function createSessions(options: SessionsOptions): Sessions {
       await place.stream.close()
       return refuse('the connection has closed')
     }
-    return start(peer, model, place, wire, id)
+    return start(peer, model, place, sent)
   }
 
-  function start(peer: Peer, model: SessionModel, { stream, moved }: OpenedStream, wire: Wire, chosen?: bigint): OpenResult {
+  function start(peer: Peer, model: SessionModel, { stream, moved }: OpenedStream, sent: OpenOptions): OpenResult {
+    const { wire = 'fp16', id: chosen, traceparent } = sent
     const { width, contextLimit, coders } = model
     const held = stream.length
     const id = chosen ?? randomBytes(8).readBigUInt64LE()
     const epoch = chosen === undefined ? ++epochs : 0
-    const log = logger.child({ session: sessionHex(id), device: peer.device })
+    const names = { 'brim.session': sessionHex(id), 'brim.device': peer.device, 'brim.reused_positions': held }
+    const span = tracer.begin('hat session', traceparent, names)
+    const { traceId } = span
+    const log = logger.child({ session: sessionHex(id), device: peer.device, ...(traceId && { trace: traceId }) })
     const session = createSession({
       id,
       epoch,
@@ -208,13 +221,14 @@ export function createSessions(options: SessionsOptions): Sessions {
       send: peer.send.bind(peer),
       onFault(fault, err) {
         log.warn({ fault, err }, 'session ended by a fault')
+        entry.fault = fault
         void end(entry)
       },
     })
     const chunks = new ChunkAdvice({ ...model.chunks, bytesPerToken: rowBytes(wire, width, coders?.up) })
     chunks.revise(peer.rates)
     const startedMs = clock.nowMs()
-    const entry: Entry = { session, model, stream, peer, chunks, log, startedMs, usedMs: startedMs }
+    const entry: Entry = { session, model, stream, peer, chunks, log, span, startedMs, usedMs: startedMs }
     entries.set(id, entry)
     changeCount(peer, 1)
     expiring ??= expireSessions()

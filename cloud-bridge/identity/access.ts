@@ -1,14 +1,14 @@
 import { keyRoles } from '../../core/wire/protocol/http/admin.ts'
 import type { RequiredAccess as HttpAccess } from '../../core/wire/protocol/http/operation.ts'
-import { mayPublish, maySubscribe, mayWatch, roleOf } from './acl.ts'
+import { mayPublish, maySubscribe, mayTell, mayWatch, roleOf } from './acl.ts'
 
 /** What a client asks for, at the broker, on the WebSocket or by HTTP. */
 export type AccessRequest =
   /** Wills too. `fleet`: that of the broker. */
   | { readonly to: 'publish'; readonly topic: string; readonly fleet: string }
   | { readonly to: 'subscribe'; readonly filter: string; readonly fleet: string }
-  /** A message at the broker, by a client with an API key. */
-  | { readonly to: 'watch'; readonly topic: string; readonly fleet: string }
+  /** A message at the broker, received or published by a client with an API key. */
+  | { readonly to: 'watch' | 'tell'; readonly topic: string; readonly fleet: string }
   /** The data plane, as this device. */
   | { readonly to: 'connect'; readonly device: string }
   /** The control plane, where a proof is required. */
@@ -26,6 +26,8 @@ export function allows(clientId: string, access: AccessRequest): boolean {
       return maySubscribe(clientId, access.filter, access.fleet)
     case 'watch':
       return hasRole(clientId, 'viewer') && mayWatch(hasRole(clientId, 'operator'), access.topic, access.fleet)
+    case 'tell':
+      return hasRole(clientId, 'viewer') && mayTell(hasRole(clientId, 'operator'), access.topic, access.fleet)
     case 'connect':
       return role.kind === 'device' && role.id === access.device
     case 'join':

@@ -1,5 +1,15 @@
 import { leavesFrom, leavesTo, pairsOf } from '../../core/wire/protocol/delivery.ts'
-import { type DeviceTopic, idPattern, parseBridgeStateTopic, parseDeviceTopic } from '../../core/wire/protocol/topics.ts'
+import {
+  type DeviceTopic,
+  discoveryTopic,
+  homeAssistantStatus,
+  homeTopic,
+  idPattern,
+  parseBridgeStateTopic,
+  parseDeviceTopic,
+  parseDiscoveryTopic,
+  parseHomeTopic,
+} from '../../core/wire/protocol/topics.ts'
 
 const deviceLeaves = { publish: leavesFrom('device'), subscribe: leavesTo('device') }
 const bridgeLeaves = { publish: leavesFrom('bridge'), subscribe: leavesTo('bridge') }
@@ -38,8 +48,20 @@ export function rulesOf({ kind, id }: Member, fleet: string): TopicRules {
       subscribe: [...deviceTopics(deviceLeaves.subscribe, id), ...ownTopics(deviceLeaves.subscribe, id, '+'), bridgeState('+')],
     }
   return {
-    publish: [...deviceTopics(bridgeLeaves.publish, '+'), ...ownTopics(bridgeLeaves.publish, '+', id), bridgeState(id)],
-    subscribe: [...deviceTopics(['+'], '+'), ...ownTopics(bridgeLeaves.subscribe, '+', id), bridgeState('+')],
+    publish: [
+      ...deviceTopics(bridgeLeaves.publish, '+'),
+      ...ownTopics(bridgeLeaves.publish, '+', id),
+      bridgeState(id),
+      homeTopic(fleet, id, 'home', '+'),
+      discoveryTopic(fleet, id, '+', '+'),
+    ],
+    subscribe: [
+      ...deviceTopics(['+'], '+'),
+      ...ownTopics(bridgeLeaves.subscribe, '+', id),
+      bridgeState('+'),
+      homeTopic(fleet, id, 'drain', '+'),
+      homeAssistantStatus,
+    ],
   }
 }
 
@@ -57,11 +79,17 @@ export function mayPublish(clientId: string, topic: string, fleet: string): bool
 
 /** The only client that may publish a retained message there; undefined: none. */
 export function publisherOf(topic: string, fleet: string): string | undefined {
-  const device = parseDeviceTopic(fleet, topic)?.device
-  if (device !== undefined) return `device-${device}`
-  const bridge = parseBridgeStateTopic(fleet, topic)
+  const device = parseDeviceTopic(fleet, topic)
+  if (device) return device.leaf === 'state' ? `device-${device.device}` : undefined
+  const home = parseHomeTopic(fleet, topic)
+  if (home?.leaf === 'drain') return undefined
+  const bridge = home?.bridge ?? parseBridgeStateTopic(fleet, topic) ?? parseDiscoveryTopic(fleet, topic)
   return bridge === undefined ? undefined : `bridge-${bridge}`
 }
+
+/** Whether a watcher may publish there: Home Assistant says when it starts, and its users switch devices. Nothing is retained. */
+export const mayTell = (isOperator: boolean, topic: string, fleet: string): boolean =>
+  topic === homeAssistantStatus || (isOperator && parseHomeTopic(fleet, topic)?.leaf === 'drain')
 
 /**
  * A device subscribes to its own topics and the bridges of its fleet, a bridge to the whole fleet. A watcher uses any filter:
@@ -79,19 +107,22 @@ const contentLeaves: readonly DeviceTopic[] = ['jobs', 'events', 'acks']
 export function mayWatch(isOperator: boolean, topic: string, fleet: string): boolean {
   const device = parseDeviceTopic(fleet, topic)
   if (device) return isOperator || !contentLeaves.includes(device.leaf)
-  return parseBridgeStateTopic(fleet, topic) !== undefined
+  return publisherOf(topic, fleet) !== undefined
 }
 
 /** Most clients use the topics that their rules name. */
 const coversAny = (rules: readonly string[], filter: string): boolean =>
   rules.includes(filter) || rules.some((rule) => covers(rule, filter))
 
+/** A level of a topic: an id, or two that are joined. */
+const namePattern = /^[a-z0-9](?:[a-z0-9_-]{0,158}[a-z0-9])?$/
+
 /** Whether the rule covers every topic that `filter` matches. */
 function covers(rule: string, filter: string): boolean {
   const [allowed, wanted] = [rule.split('/'), filter.split('/')]
   const isCovered = (level: string, at: number) => {
     const name = wanted[at] ?? ''
-    return level === name || (level === '+' && (name === '+' || idPattern.test(name)))
+    return level === name || (level === '+' && (name === '+' || namePattern.test(name)))
   }
   return allowed.length === wanted.length && allowed.every(isCovered)
 }

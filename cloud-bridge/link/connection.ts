@@ -148,9 +148,10 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
 
   async function openSession(
     owner: Peer,
-    { request, modelId: requested, resume, wire, session: chosen }: Open,
+    { request, modelId: requested, resume, wire, session: chosen, traceparent }: Open,
   ): Promise<ToDevice> {
-    const result = await sessions.open(owner, requested, { resume, wire, ...(chosen && { id: sessionBits(chosen) }) })
+    const id = chosen && { id: sessionBits(chosen) }
+    const result = await sessions.open(owner, requested, { resume, wire, traceparent, ...id })
     if (result.kind === 'refused') {
       const { kind: _, ...reason } = result
       return { type: 'refused', request, ...reason }

@@ -44,12 +44,23 @@ export interface ControlOptions {
   readonly onDeviceLog: (device: string, payload: Uint8Array) => void
   /** A later start of a bridge of this id has published its state. */
   readonly onNewerBirth?: (() => void) | undefined
+  /** Of other programs at the broker. Absent: none. */
+  readonly home?: HomeTraffic | undefined
   /** Time limit of the first connection; default 10 s. */
   readonly connectTimeoutMs?: number
   /** Notices that this link stands still, where the broker runs in this process. */
   readonly progress?: Progress
   readonly clock: Clock
   readonly logger: Logger
+}
+
+/** What a part of the bridge exchanges with other programs at the broker. */
+export interface HomeTraffic {
+  /** Subscribed where the broker's rules allow it: they may be older. */
+  readonly filters: readonly string[]
+  /** The broker is connected, again. @param retain as the link's */
+  onConnect(retain: BrokerLink['retain']): void
+  onMessage(topic: string, payload: Uint8Array, isRetained: boolean): void
 }
 
 export interface BrokerLink {
@@ -60,6 +71,8 @@ export interface BrokerLink {
   publishState(): void
   /** Publishes to a device. Drops the message if the broker is not connected. */
   publish(device: string, leaf: 'jobs' | 'acks' | 'commands' | 'faults', message: string): void
+  /** Publishes a retained message for other programs; an empty one clears the topic. Drops it if the broker is not connected. */
+  retain(topic: string, message: string): void
   /** Publishes `disconnected` and disconnects cleanly, so that the broker does not publish the will. */
   close(): Promise<void>
 }
@@ -128,7 +141,8 @@ export async function connectControl(options: ControlOptions): Promise<BrokerLin
   client.on('message', (on, payload, { retain }) => {
     if (on === topic) return onOwnState(payload)
     const from = parseDeviceTopic(fleet, on)
-    if (!from || !accepts(from.device) || (from.bridge ?? bridge) !== bridge) return
+    if (!from) return options.home?.onMessage(on, payload, retain)
+    if (!accepts(from.device) || (from.bridge ?? bridge) !== bridge) return
     if (from.leaf === 'state' && mayShare) noteTopics(from.device, payload)
     // A broker in this process keeps nothing of an earlier start, and knows which devices have left.
     handlers[from.leaf]?.(from.device, payload, retain && mayShare)
@@ -137,6 +151,19 @@ export async function connectControl(options: ControlOptions): Promise<BrokerLin
     const read = readMessage(DeviceState, payload)
     if (read.kind === 'message' && read.message.ownTopics?.includes(bridge)) onOwnTopics.add(device)
     else onOwnTopics.delete(device)
+  }
+  const retain: BrokerLink['retain'] = (to, message) => {
+    if (!client.connected || current === 'disconnected') return
+    client.publish(to, message, retained, (err) => {
+      if (err) logger.warn({ err, topic: to }, 'message for other programs not published')
+    })
+  }
+  function subscribeHome(home: HomeTraffic): void {
+    const { filters } = home
+    client.subscribe([...filters], { qos: 1 }, (err) => {
+      if (err && client.connected) logger.warn({ err, filters }, 'the broker refuses topics of Home Assistant: docs/brokers.md')
+    })
+    home.onConnect(retain)
   }
   client.on('connect', () => {
     expectation?.rest()
@@ -152,6 +179,7 @@ export async function connectControl(options: ControlOptions): Promise<BrokerLin
       logger.error({ err }, 'subscription to device messages failed; reconnecting')
       client.stream.destroy()
     })
+    if (options.home) subscribeHome(options.home)
     if (!mayShare) return publishState()
     const own = pairsOf(leavesTo('bridge')).map((leaf) => [allDevices(fleet, leaf, bridge), { qos: deviceDelivery[leaf].qos }])
     client.subscribe(Object.fromEntries(own), (err, granted = []) => {
@@ -183,6 +211,7 @@ export async function connectControl(options: ControlOptions): Promise<BrokerLin
         if (err) logger.warn({ err, device, leaf }, 'message to the device not published')
       })
     },
+    retain,
     async close() {
       current = 'disconnected'
       const isDelivered = client.connected && (await publishGoodbye(client, topic, stateMessage(current), clock))

@@ -17,8 +17,15 @@ export class Downlink {
     this.#link = link
   }
 
+  /** Whether what is published now reaches the broker. */
+  get isConnected(): boolean {
+    return this.#link?.connected === true
+  }
+
   readonly publish: BrokerLink['publish'] = (device, leaf, message) =>
     this.#after(() => this.#link?.publish(device, leaf, message))
+
+  readonly retain: BrokerLink['retain'] = (topic, message) => this.#link?.retain(topic, message)
 
   publishState(): void {
     this.#link?.publishState()

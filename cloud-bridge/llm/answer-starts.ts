@@ -1,7 +1,7 @@
+import type { ObservedAnswer, ObservedRequest } from '../../core/answer/endpoint/observe.ts'
 import { createTtft } from '../../core/policy/disco/estimates.ts'
 import type { HistogramWire } from '../../core/policy/estimate/forgetting-histogram.ts'
 import { CloudMeter } from '../../core/policy/pice/cloud-meter.ts'
-import type { ObservedAnswer, ObservedRequest } from './observe.ts'
 
 /** The retained state goes to every device of the fleet. */
 const minAnnounceMs = 60_000

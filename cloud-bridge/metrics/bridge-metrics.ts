@@ -1,10 +1,10 @@
-import { type MetricObject, Registry } from 'prom-client'
+import { Registry } from 'prom-client'
+import { type AnswerMetrics, answerMetrics } from '../../core/answer/metrics/answer-metrics.ts'
+import { declareMetrics, type ListedMetric, listMetrics } from '../../core/answer/metrics/declare-metrics.ts'
+import { processMetrics } from '../../core/answer/metrics/process-metrics.ts'
 import type { ServerLoad } from '../../core/policy/upstream/balancer.ts'
 import { circuitStates } from '../../core/policy/upstream/circuit.ts'
 import type { EndedStep } from '../serving/serving-metrics.ts'
-import { type AnswerMetrics, answerMetrics } from './answer-metrics.ts'
-import { declareMetrics } from './declare-metrics.ts'
-import { processMetrics } from './process-metrics.ts'
 import { type SketchMetrics, sketchMetrics } from './sketch-metrics.ts'
 
 const stepBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
@@ -50,7 +50,7 @@ export interface BridgeMetrics extends AnswerMetrics, SketchMetrics {
   /** Begins to read these at each scrape. Once. */
   collect(sources: MetricSources): void
   /** What is measured, in alphabetical order, without values. */
-  list(): readonly { readonly name: string; readonly type: string; readonly labels: readonly string[]; readonly help: string }[]
+  list(): readonly ListedMetric[]
   /** All metrics in Prometheus' text format 0.0.4. */
   text(): Promise<string>
 }
@@ -58,7 +58,7 @@ export interface BridgeMetrics extends AnswerMetrics, SketchMetrics {
 /** The metrics of one bridge, named as Prometheus and OpenMetrics advise, and as vLLM names what it has too. */
 export function createBridgeMetrics(defaultTokensPerS: number): BridgeMetrics {
   const registry = new Registry()
-  const answers = answerMetrics(registry, defaultTokensPerS)
+  const answers = answerMetrics(registry, defaultTokensPerS, 'brim')
   const { histogram } = declareMetrics(registry)
   const duration = histogram('brim_step_duration_seconds', 'Computing time of a step, through all stages.', stepBuckets)
   const rows = histogram('brim_step_rows', 'Rows of a step: tokens of whole-model streams and of HAT sessions.', rowBuckets)
@@ -72,23 +72,10 @@ export function createBridgeMetrics(defaultTokensPerS: number): BridgeMetrics {
       streams.observe(items)
     },
     collect: (sources) => collectAll(registry, sources),
-    list: () => listOf(registry),
+    list: () => listMetrics(registry),
     text: async () => `${await registry.metrics()}\n${await processMetrics().metrics()}`,
   }
 }
-
-function listOf(registry: Registry) {
-  return registry
-    .getMetricsAsArray()
-    .map((metric) => {
-      const { name, type, labelNames, help } = metric as Labelled
-      return { name, type: String(type), labels: labelNames, help }
-    })
-    .sort((a, b) => (a.name < b.name ? -1 : 1))
-}
-
-/** The package's types leave the labels out. */
-type Labelled = MetricObject & { readonly labelNames: readonly string[] }
 
 function collectAll(registry: Registry, sources: MetricSources): void {
   const { version, modelIds, computing, serving, sessions, kv, slowKv, transfers, jobs, rollouts, upstreams, broker } = sources

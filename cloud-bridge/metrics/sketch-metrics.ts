@@ -1,6 +1,6 @@
 import type { Registry } from 'prom-client'
 import type { PiceFigures } from '../../core/answer/endpoint/figures.ts'
-import { declareMetrics } from './declare-metrics.ts'
+import { declareMetrics } from '../../core/answer/metrics/declare-metrics.ts'
 
 const secondsBuckets = [0.1, 0.25, 0.5, 1, 2.5, 5, 7.5, 10, 15, 20, 30, 60, 120]
 const shareBuckets = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]

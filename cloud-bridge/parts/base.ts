@@ -3,6 +3,8 @@ import type { Closers } from '../../core/kit/base/closers.ts'
 import { createLogger, type Logger } from '../../core/kit/base/logger.ts'
 import { Progress } from '../../core/kit/base/progress.ts'
 import { recordToFile } from '../../core/kit/service/record-to-file.ts'
+import { openTracer } from '../../core/kit/trace/open-tracer.ts'
+import type { Tracer } from '../../core/kit/trace/tracer.ts'
 import type { Recording } from '../../core/policy/recording.ts'
 import { readingTokensPerS } from '../../core/policy/serving/reader.ts'
 import type { BridgeConfig } from '../config.ts'
@@ -18,11 +20,11 @@ export interface Base {
   readonly metrics: BridgeMetrics
   /** Of this process's machines; undefined: none is asked for. */
   readonly recording: Recording | undefined
-  readonly startedMs: number
+  readonly tracer: Tracer
 }
 
-/** @throws BrimError TARGET_UNWRITABLE */
-export function openBase(config: BridgeConfig, clock: Clock, closers: Closers): Base {
+/** @throws BrimError TARGET_UNWRITABLE, PREREQUISITE_MISSING */
+export async function openBase(config: BridgeConfig, clock: Clock, closers: Closers): Promise<Base> {
   const logger = createLogger(config.logLevel, { bridge: config.id }, config.log)
   return {
     config,
@@ -32,6 +34,9 @@ export function openBase(config: BridgeConfig, clock: Clock, closers: Closers): 
     progress: new Progress(clock),
     metrics: createBridgeMetrics(readingTokensPerS),
     recording: recordToFile(config.record, closers, logger),
-    startedMs: clock.nowMs(),
+    tracer: await openTracer({
+      ...{ endpoint: config.otlpEndpoint, service: 'brim-bridge', instance: config.id },
+      ...{ clock, closers, logger: logger.child({ component: 'trace' }) },
+    }),
   }
 }

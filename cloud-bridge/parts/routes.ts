@@ -29,7 +29,7 @@ import type { FleetWork } from './work.ts'
 
 /** Answers, and the state of what makes them. */
 export function servingRoutes(
-  { config, clock, closers, logger, metrics }: Base,
+  { config, clock, closers, logger, metrics, tracer }: Base,
   { jobs }: FleetWork,
   { serving, steps, answers, load }: OpenServing,
   embeddings: Embeddings,
@@ -57,6 +57,7 @@ export function servingRoutes(
       meter,
       inProgress,
       maxBodyBytes: config.limits.apiBodyBytes,
+      tracer,
       clock,
       logger: logger.child({ component: 'api' }),
     }),

@@ -74,6 +74,7 @@ export async function openServing(
   variant: BridgeVariant,
 ): Promise<OpenServing> {
   const { config, clock, closers, logger, metrics } = base
+  const startedMs = clock.nowMs()
   const upstreams = openUpstreams(config, clock, logger.child({ component: 'upstream' }))
   closers.push(() => upstreams.close())
   const opened = await openModels(base, variant.openModel ?? openServedModel)
@@ -87,6 +88,7 @@ export async function openServing(
     withoutKv: variant.withoutKv,
     fixedChunks: variant.fixedChunks,
     recording: base.recording,
+    tracer: base.tracer,
   })
   closers.push(served.serving.close)
   const releaseFree = () => {
@@ -152,7 +154,7 @@ export async function openServing(
       modelId: modelIds[0] ?? null,
       modelIds,
       computing: computing(),
-      uptimeS: Math.round((clock.nowMs() - base.startedMs) / 1_000),
+      uptimeS: Math.round((clock.nowMs() - startedMs) / 1_000),
       sessions: sessions.count,
       kvBytes: serving.memory.usedBytes - serving.memory.cachedBytes,
     }),

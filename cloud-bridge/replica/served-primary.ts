@@ -68,7 +68,7 @@ export class ServedPrimary {
       const confirmLease = () => held.confirm()
       const shipper = new Shipper({ files, ship, confirmLease, onLost, clock, logger })
       closers.push(() => shipper.close())
-      bridge = await openPrimary(openBase(config, clock, closers), {
+      bridge = await openPrimary(await openBase(config, clock, closers), {
         after: shipper.after,
         stored: shipper.stored,
         onNewerPrimary: onLost,

@@ -47,7 +47,7 @@ export class Standby {
     const { config, clock, database, certificate } = context
     const closers = createClosers()
     try {
-      const base = openBase(config, clock, closers)
+      const base = await openBase(config, clock, closers)
       const files = new ReplicaFiles(config.stateDir)
       closers.push(() => files.close())
       const record = (await database.read())!

@@ -27,6 +27,19 @@ const quantiles = (metric: string): Query[] =>
   }))
 const sumOf = (metric: string, legend: string): Query => ({ expr: `sum(${rate(metric)})`, legend })
 const gauge = (metric: string, legend: string): Query => ({ expr: metric, legend })
+/** A line for each chosen device, and each value of these labels. */
+const ofDevice = (metric: string, ...labels: readonly string[]): Query => ({
+  expr: `brim_agent_${metric}{instance=~"$device"}`,
+  legend: ['instance', ...labels].map((label) => `{{${label}}}`).join(' '),
+})
+/** A line for each chosen device, of what its histogram or a quotient of counters says. */
+const perDevice = (expr: string): Query => ({ expr, legend: '{{instance}}' })
+const agentRate = (metric: string) => rate(`brim_agent_${metric}{instance=~"$device"}`)
+const agentQuantiles = (metric: string): Query[] =>
+  [0.5, 0.95].map((quantile) => ({
+    expr: `histogram_quantile(${quantile}, sum by (le, instance) (${agentRate(`${metric}_bucket`)}))`,
+    legend: `{{instance}} P${quantile * 100}`,
+  }))
 /** A line for each value of these labels. */
 const by = (labels: readonly string[], metric: string): Query[] => [
   { expr: `sum by (${labels.join(', ')}) (${rate(metric)})`, legend: labels.map((label) => `{{${label}}}`).join(' ') },
@@ -101,6 +114,33 @@ const rows: Readonly<Record<string, readonly Panel[]>> = {
     panel('MQTT messages', 'mps', [sumOf('brim_mqtt_messages_received_total', 'received')]),
     panel('Process', 'bytes', [gauge('process_resident_memory_bytes{job="brim"}', 'resident memory')]),
   ],
+  Device: [
+    panel('Time to the first token', 's', agentQuantiles('time_to_first_token_seconds')),
+    panel('Time between tokens', 's', agentQuantiles('inter_token_latency_seconds')),
+    panel('Speed', tokensPerS, [ofDevice('decode_tokens_per_second', 'model_name')]),
+    panel(
+      'Accept length',
+      'short',
+      [perDevice(`${agentRate('accept_length_sum')} / ${agentRate('accept_length_count')}`)],
+      'Tokens per verification, the mean of ended answers.',
+    ),
+    panel('Bytes of answers', 'Bps', [
+      { expr: agentRate('hat_sent_bytes_total'), legend: '{{instance}} sent' },
+      { expr: agentRate('hat_received_bytes_total'), legend: '{{instance}} received' },
+    ]),
+    panel('Link to the bridge', 'Bps', [ofDevice('link_bytes_per_second', 'direction')]),
+    panel('Temperature', 'celsius', [ofDevice('temperature_celsius', 'zone')]),
+    panel('Power of rails', 'watt', [ofDevice('rail_watts', 'rail')]),
+    panel(
+      'Power and throttling',
+      'watt',
+      [ofDevice('power_watts'), ofDevice('throttled')],
+      'The lower line is 1 while the device is throttled.',
+    ),
+    panel('Load', 'percentunit', [ofDevice('load_ratio', 'unit')]),
+    panel('Memory', 'bytes', [ofDevice('memory_bytes', 'kind')]),
+    panel('Battery', 'percentunit', [ofDevice('battery_ratio')]),
+  ],
 }
 
 const panelWidth = 8
@@ -125,7 +165,7 @@ export function grafanaDashboard(): object {
     top += Math.ceil(ofRow.length / panelsAcross) * panelHeight
   }
   return {
-    title: 'Brim bridge',
+    title: 'Brim',
     uid: 'brim-bridge',
     tags: ['brim'],
     schemaVersion: 39,
@@ -133,7 +173,13 @@ export function grafanaDashboard(): object {
     refresh: '30s',
     time: { from: 'now-1h', to: 'now' },
     templating: {
-      list: [{ name: 'datasource', label: 'Data source', type: 'datasource', query: 'prometheus', hide: 0 }],
+      list: [
+        { name: 'datasource', label: 'Data source', type: 'datasource', query: 'prometheus', hide: 0 },
+        {
+          ...{ name: 'device', label: 'Device', type: 'query', datasource, refresh: 2, includeAll: true, multi: true },
+          query: 'label_values(brim_agent_info, instance)',
+        },
+      ],
     },
     panels,
   }

@@ -27,13 +27,13 @@ brim bridge key create --name wall --role viewer --out wall.key
 mosquitto_sub -h bridge.example -p 8883 --cafile cert.pem -u wall -P "$(cat wall.key)" -t 'brim/v1/#' -v
 \`\`\`
 
-Such a watcher may use any filter and publishes nothing. It receives what \`/v1\` shows to the role of its key: with the role viewer
-everything except \`jobs\`, \`events\` and \`acks\`, which carry the content of jobs and need the role operator. It is disconnected within
-5 s when its key is revoked or expires. MQTT over WebSocket (MQTT Explorer: protocol \`wss\`, path \`mqtt\`) is on the bridge's HTTP
-port. Other brokers have their own users.
+Such a watcher may use any filter, and publishes only what [Home Assistant](home-assistant.md) does. It receives what \`/v1\` shows to the
+role of its key: with the role viewer everything except \`jobs\`, \`events\` and \`acks\`, which carry the content of jobs and need the role
+operator. It is disconnected within 5 s when its key is revoked or expires. MQTT over WebSocket (MQTT Explorer: protocol \`wss\`, path
+\`mqtt\`) is on the bridge's HTTP port. Other brokers have their own users.
 
 Most telemetry messages are deltas against a complete sample, which a watcher that has just come has not seen: with \`brim bridge run
---no-telemetry-deltas\` each one is a complete sample, for Home Assistant, Telegraf and other readers.
+--no-telemetry-deltas\` each one is a complete sample, for Telegraf and other readers.
 
 ## Rules
 

@@ -92,10 +92,10 @@ function installPackages(folder: string, arch: string): void {
 /** From this checkout's packages, those that are not for development alone. */
 function copyProductionPackages(modules: string): void {
   const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
-    readonly packages: Readonly<Record<string, { readonly dev?: boolean; readonly devOptional?: boolean }>>
+    readonly packages: Readonly<Record<string, { readonly dev?: boolean }>>
   }
-  for (const [path, { dev, devOptional }] of Object.entries(lock.packages)) {
-    if (path === '' || dev === true || devOptional === true || !existsSync(join(root, path))) continue
+  for (const [path, { dev }] of Object.entries(lock.packages)) {
+    if (path === '' || dev === true || !existsSync(join(root, path))) continue
     const nested = join(root, path, 'node_modules')
     cpSync(join(root, path), join(dirname(modules), path), { recursive: true, filter: (from) => from !== nested })
   }

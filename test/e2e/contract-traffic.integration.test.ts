@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { seededRandom } from '../../core/kit/base/random.ts'
 import { type Channel, channels, dataMessages, type Message } from '../../core/wire/protocol/contract.ts'
 import type { JobDetails } from '../../core/wire/protocol/http/jobs.ts'
-import { deviceTopic } from '../../core/wire/protocol/topics.ts'
+import { deviceTopic, homeTopic } from '../../core/wire/protocol/topics.ts'
 import { portOf, type Relay, startRelay, through } from '../../lab/cluster/relay.ts'
 import { startShapedLink } from '../../lab/cluster/shaped-link.ts'
 import { webSocketFrames } from '../../lab/cluster/web-socket-payloads.ts'
@@ -26,7 +26,7 @@ let world: AgentWorld
 let slm: string
 let checks: Map<string, Check>
 beforeAll(async () => {
-  world = await startAgentWorld()
+  world = await startAgentWorld({ bridge: { homeAssistant: true } })
   slm = await buildSlmBundle(world.dir)
   const compile = await schemaCompiler()
   const { schemas } = asyncApi().components
@@ -128,6 +128,10 @@ it('documents every message on the control plane, and nothing that does not occu
   }
   await ended(await submit('jetson-02', 12), 'SUCCEEDED')
   await has('jetson-02', 'log', /job ended/)
+  const home = await mqttClient(world.bridge.mqttUrl, 'home-assistant')
+  await home.publishAsync(homeTopic('default', 'bridge-1', 'drain', 'jetson-01'), '{"v":1,"type":"undrain"}', { qos: 1 })
+  await has('jetson-01', 'replies', /done/)
+  await home.endAsync()
 
   // An invalid message.
   const garbled = await mqttClient(world.bridge.mqttUrl, 'device-garbled')

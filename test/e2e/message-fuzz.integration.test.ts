@@ -119,7 +119,7 @@ describe('a bridge that receives invalid messages', () => {
     let refused = 0
     for (const { path, bodies } of paths)
       for (const body of bodies) {
-        const response = await fetch(`${world.bridge.httpUrl}${path}`, { method: 'POST', headers, body })
+        const response = await fetch(`${world.bridge.httpUrl}${path}`, { method: 'POST', headers, body: new Uint8Array(body) })
         expect([200, 202, 400, 401, 403, 413], body.toString().slice(0, 200)).toContain(response.status)
         const result = (await response.json()) as { error?: { code: string; message: string } }
         expect(result.error === undefined).toBe(response.ok)

@@ -1,5 +1,6 @@
 import { type Api, type ApiOptions, startApi } from '../../agent/api/server.ts'
 import { AgentLimits } from '../../agent/limits.ts'
+import { createAgentMetrics } from '../../agent/metrics/agent-metrics.ts'
 import { Embeddings } from '../../core/answer/embeddings/embeddings.ts'
 import type { Endpoint } from '../../core/answer/endpoint/endpoint.ts'
 import { AnswerMeter } from '../../core/answer/endpoint/meter.ts'
@@ -24,6 +25,12 @@ export const startTestApi = (
     embeddings: new Embeddings({ model: undefined, limits: AgentLimits.parse({}) }),
     health: () => ({}),
     problems: () => [],
+    metrics: createAgentMetrics(5, {
+      device: 'test',
+      version: '0',
+      provider: () => undefined,
+      measure: () => ({ link: null, speed: { prefillTokensPerS: null, draftStepMs: null } }),
+    }),
     spending: () => someSpending,
     disclosures: () => ({ recording: { failure: null, unstored: 0 }, disclosures: [] }),
     condition: () => undefined,

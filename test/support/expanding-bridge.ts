@@ -20,7 +20,7 @@ export async function startExpandingBridge(dir: string) {
     logLevel: 'silent',
     upstream: { url: 'http://127.0.0.1:9/v1', model: 'none' },
   })
-  const base = openBase(config, systemClock, closers)
+  const base = await openBase(config, systemClock, closers)
   const network = openNetwork(base)
   const stores = openStores(base)
   const work = openFleetWork(base, stores, network)

@@ -71,6 +71,7 @@ export function bridgeSettings(given: OptionsOf<typeof options>, io: Io): Bridge
     ...settings,
     bundles,
     library: io.env.ORT_LIB || undefined,
+    otlpEndpoint: settings.otlpEndpoint ?? (io.env.OTEL_EXPORTER_OTLP_ENDPOINT || undefined),
     provider: withDrivers(settings.provider, io.env),
     limits: Object.fromEntries(limit),
     log: { ...settings.log, priorities: isJournal(io.env) },

@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events'
 import type { FastifyReply } from 'fastify'
 import { BrimError } from '../../kit/base/errors.ts'
 import type { Logger } from '../../kit/base/logger.ts'
+import { passingTracer, type SpanAttributes, type Tracer } from '../../kit/trace/tracer.ts'
 import {
   type FinishReason,
   namedById,
@@ -29,6 +30,8 @@ export interface ServeOptions extends Omit<StreamOptions, 'endpoint'> {
   /** Whether the answers to one request are made at once: where one does not slow the other down. */
   readonly parallel: boolean
   readonly logger: Logger
+  /** Absent: `traceparent` of requests is handed on as it is. */
+  readonly tracer?: Tracer | undefined
   /** Aborted when the server stops. */
   readonly stopping: AbortSignal
 }
@@ -60,9 +63,19 @@ export async function serveAnswers(
   requestId: string,
   resumable?: ResumableStream,
 ): Promise<void> {
-  const { clock, meter, stopping, parallel } = options
+  const { clock, meter, stopping, parallel, tracer = passingTracer } = options
   const head = resumable?.head ?? newHead(format, request)
-  const log = options.logger.child({ request: requestId, answer: head.id })
+  const operation = format.idPrefix === 'cmpl-' ? 'text_completion' : 'chat'
+  const span = tracer.begin(`${operation} ${request.model}`, reply.request.headers.traceparent, {
+    'gen_ai.operation.name': operation,
+    'gen_ai.provider.name': 'brim',
+    'gen_ai.request.model': request.model,
+    'gen_ai.response.id': head.id,
+    'brim.request_id': requestId,
+  })
+  const { traceparent, traceId } = span
+  const log = options.logger.child({ request: requestId, answer: head.id, ...(traceId && { trace: traceId }) })
+  const made: { readonly asked: AnswerRequest; readonly answer: CollectedAnswer }[] = []
   const disconnected = new AbortController()
   const failed = new AbortController()
   const onClose = () => {
@@ -76,7 +89,9 @@ export async function serveAnswers(
   setMaxListeners(0, signal)
   const work: Work = {
     async answer(asked, onText) {
-      const answer = await collectAnswer(streamAnswer({ endpoint: request.endpoint, clock, meter }, asked, signal), onText)
+      const traced = traceparent === undefined ? asked : { ...asked, traceparent }
+      const answer = await collectAnswer(streamAnswer({ endpoint: request.endpoint, clock, meter }, traced, signal), onText)
+      made.push({ asked, answer })
       logAnswer(log, answer, usageOf([asked], [answer]))
       return answer
     },
@@ -93,14 +108,45 @@ export async function serveAnswers(
     resumable,
     signal,
   }
+  let failure: unknown
   try {
     await (request.stream ? sendStream(work) : sendWhole(work))
   } catch (err) {
+    failure = err
     if (disconnected.signal.aborted) log.info('the client disconnected before the end of its answer')
     else if (reply.sent) log.warn({ err }, 'answer failed after its first token')
     else throw err
   } finally {
     reply.raw.off('close', onClose)
+    span.end(spanOf(made), failure)
+  }
+}
+
+/** What the answers of one request were; of several, the figures of the first. */
+function spanOf(made: readonly { readonly asked: AnswerRequest; readonly answer: CollectedAnswer }[]): SpanAttributes {
+  const [first] = made
+  if (!first) return {}
+  const { ttftMs, tpotMs, mode, sources, acceptLength, rounds, bytesUp, bytesDown, failovers } = first.answer.report
+  const answers = made.map(({ answer }) => answer)
+  const usage = usageOf(
+    made.map(({ asked }) => asked),
+    answers,
+  )
+  return {
+    'gen_ai.response.model': sources[0]?.model,
+    'gen_ai.response.finish_reasons': answers.map(finishOf),
+    'gen_ai.usage.input_tokens': usage.prompt_tokens,
+    'gen_ai.usage.output_tokens': usage.completion_tokens,
+    'brim.mode': mode,
+    'brim.ttft_ms': ttftMs,
+    'brim.tpot_ms': tpotMs ?? undefined,
+    ...(rounds > 0 && {
+      'brim.accept_length': acceptLength ?? undefined,
+      'brim.verifications': rounds,
+      'brim.bytes_up': bytesUp,
+      'brim.bytes_down': bytesDown,
+      'brim.failovers': failovers,
+    }),
   }
 }
 

@@ -47,6 +47,8 @@ export interface AnswerRequest {
   readonly fallback?: 'slm'
   /** Identifies the requesting application: a prefix cached for one client is never reused for another. */
   readonly client: string
+  /** W3C Trace Context: of the span that asks. What the endpoint asks of others carries it on. */
+  readonly traceparent?: string
   /** Called when the answer waits for a bridge, because the connection to the one before was lost. */
   readonly onWaiting?: () => void
   /** Of a server that is paid. Absent: what it costs is of no interest. */

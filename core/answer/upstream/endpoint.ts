@@ -69,7 +69,7 @@ export function upstreamEndpoint(options: UpstreamOptions): Endpoint {
     model,
     async *answer(request, signal) {
       const leaving = options.leavingOf(request)
-      const asked = { ...upstreamRequest(request, name, options), leaving }
+      const asked = { ...upstreamRequest(request, name, options), leaving, traceparent: request.traceparent }
       const { maxTokens = Number.POSITIVE_INFINITY } = request
       const promptTokens = promptTokensOf(request)
       const billed = new BilledAnswer(request.billing, promptTokens, habits, clock)

@@ -33,6 +33,7 @@ export interface StreamRequest {
   /** Id of the event after which a GET goes on. */
   readonly after?: string
   readonly leaving: Leaving
+  readonly traceparent?: string | undefined
 }
 
 /** What is read of the body of a failed response, in bytes. */
@@ -52,7 +53,7 @@ const rejectedStatuses: ReadonlySet<number> = new Set([400, 413, 422])
  */
 export async function openStream(
   { url, key, dial, connections }: UpstreamAddress,
-  { path, body, after, leaving }: StreamRequest,
+  { path, body, after, leaving, traceparent }: StreamRequest,
   { connectMs, firstTokenMs }: OpenLimits,
   watchdog: Watchdog,
   failures: UpstreamFailures,
@@ -72,6 +73,7 @@ export async function openStream(
       accept: 'text/event-stream',
       ...(key !== undefined && { authorization: `Bearer ${key}` }),
       ...(after !== undefined && { 'last-event-id': after }),
+      ...(traceparent !== undefined && { traceparent }),
     },
     ...(sent !== undefined && { body: sent }),
     signal,

@@ -4,6 +4,11 @@ import { type BridgeFacts, whyUnused } from './unused.ts'
 /** What the table of a fleet shows of a device. */
 export function fleetRowOf(device: Device, bridge: BridgeFacts): FleetRow {
   const blocking = whyUnused(device, bridge).find(({ blocks }) => blocks)
+  return { ...figuresOf(device), unusable: blocking ? { kind: blocking.kind, detail: blocking.detail } : null }
+}
+
+/** The same without a bridge to compare it with. */
+export function figuresOf(device: Device): Omit<FleetRow, 'unusable'> {
   const { id, seenS, jobs, computing, agent, labels, problems, telemetry } = device
   const { device: hardware, power, battery, temperatures, throttling, load, link, answers, bundles } = telemetry ?? {}
   const speeds = Object.values(answers?.decodeTokensPerS ?? {})
@@ -27,7 +32,6 @@ export function fleetRowOf(device: Device, bridge: BridgeFacts): FleetRow {
     agent,
     labels,
     problems,
-    unusable: blocking ? { kind: blocking.kind, detail: blocking.detail } : null,
   }
 }
 

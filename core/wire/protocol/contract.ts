@@ -1,9 +1,10 @@
 import { z } from 'zod'
 import { CommandReply, DeviceCommand, DeviceLog } from './commands.ts'
-import { bridgeStateDelivery, type Delivery, deviceDelivery } from './delivery.ts'
+import { bridgeStateDelivery, type Delivery, deviceDelivery, homeDelivery } from './delivery.ts'
+import { DrainRequest, HomeState } from './home.ts'
 import { JobAck, JobEvent, ToJobDevice } from './jobs.ts'
 import { BridgeState, DeviceState, DeviceTelemetry, MessageFault, TelemetryDelta, ToBridge, ToDevice } from './messages.ts'
-import type { DeviceTopic } from './topics.ts'
+import { type DeviceTopic, type HomeLeaf, homeLeaves } from './topics.ts'
 
 /** A message type. docs/topics.md and docs/asyncapi.json are generated from it, and a test checks recorded traffic against it. */
 export interface Message {
@@ -221,6 +222,27 @@ const bridgeState: Message = {
   ],
 }
 
+const homeMessages: Readonly<Record<HomeLeaf, Message>> = {
+  home: {
+    name: 'HomeState',
+    summary: 'Figures of a device for other programs at the broker, of a bridge with `--home-assistant`.',
+    schema: HomeState,
+    examples: [
+      {
+        ...{ v: 1, state: 'ready', powerW: 11.2, batteryPercent: null, hottestC: 52.5, isThrottled: false, cpuPercent: 12 },
+        ...{ gpuPercent: 40, upBytesPerS: 1_250_000, downBytesPerS: 2_400_000, jobs: 0, tokensPerS: 21.4, provider: 'webgpu' },
+        problems: [],
+      },
+    ],
+  },
+  drain: {
+    name: 'DrainRequest',
+    summary: 'A program asks the bridge to send the device this command.',
+    schema: DrainRequest,
+    examples: [{ v: 1, type: 'drain' }],
+  },
+}
+
 /** The control plane: all topics. */
 export const channels: readonly Channel[] = [
   ...(Object.keys(deviceMessages) as DeviceTopic[]).map((leaf) => ({
@@ -229,6 +251,11 @@ export const channels: readonly Channel[] = [
     message: deviceMessages[leaf],
   })),
   { address: 'brim/v1/{fleet}/bridge/{bridge}/state', ...bridgeStateDelivery, message: bridgeState },
+  ...homeLeaves.map((leaf) => ({
+    address: `brim/v1/{fleet}/bridge/{bridge}/${leaf}/{device}`,
+    ...homeDelivery[leaf],
+    message: homeMessages[leaf],
+  })),
 ]
 
 /** The JSON messages of the data plane. They share one WebSocket with the binary frames (frame.ts). */

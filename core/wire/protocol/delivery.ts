@@ -1,6 +1,7 @@
-import { type DeviceTopic, type PairTopic, pairTopics } from './topics.ts'
+import { type DeviceTopic, type HomeLeaf, type PairTopic, pairTopics } from './topics.ts'
 
-export type Party = 'device' | 'bridge'
+/** `home`: another program at the broker. */
+export type Party = 'device' | 'bridge' | 'home'
 
 /** How the messages of a topic are delivered. */
 export interface Delivery {
@@ -28,6 +29,12 @@ export const deviceDelivery: Readonly<Record<DeviceTopic, Delivery>> = {
 
 /** On bridge/<id>/state. */
 export const bridgeStateDelivery: Delivery = { from: 'bridge', to: ['device', 'bridge'], qos: 1, retain: true }
+
+/** On bridge/<id>/home/<device> and bridge/<id>/drain/<device>. */
+export const homeDelivery: Readonly<Record<HomeLeaf, Delivery>> = {
+  home: { from: 'bridge', to: ['home'], qos: 1, retain: true },
+  drain: { from: 'home', to: ['bridge'], qos: 1, retain: false },
+}
 
 /** The options of an MQTT publish. */
 export const publishOptions = ({ qos, retain }: Delivery) => ({ qos, retain })

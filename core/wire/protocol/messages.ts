@@ -207,6 +207,11 @@ export const ToBridge = z.discriminatedUnion('type', [
       .describe(
         'Chosen by the device, at random; its epoch is 0. Frames may follow at once, which are dropped if the bridge refuses. Only to a bridge whose `welcome` has `early`.',
       ),
+    traceparent: z
+      .string()
+      .max(128)
+      .optional()
+      .describe('W3C Trace Context of the request that the session answers; absent: it is not traced.'),
   }),
   z
     .object({ type: z.literal('rates'), upBytesPerS: z.number().positive(), prefillTokensPerS: z.number().positive() })

@@ -40,6 +40,15 @@ export const processFields = {
     description: 'file for what the process decides and from what inputs, without text, for "brim simulate replay"',
     fallback: 'none',
   }),
+  otlpEndpoint: z
+    .url({ protocol: /^https?$/, error: 'must be a URL like http://127.0.0.1:4318' })
+    .refine((url) => !url.includes('@'), 'must not contain a name or password: OTEL_EXPORTER_OTLP_HEADERS has them')
+    .optional()
+    .meta({
+      description:
+        'URL of an OpenTelemetry collector (OTLP over HTTP), which gets spans of requests, without text (docs/tracing.md)',
+      fallback: 'OTEL_EXPORTER_OTLP_ENDPOINT, else none',
+    }),
   drainS: z.number().min(0).max(3_600).default(30).meta({
     flag: 'drain-seconds',
     description:

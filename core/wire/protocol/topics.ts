@@ -45,6 +45,37 @@ export function parseBridgeStateTopic(fleet: string, topic: string): string | un
   return bridge !== undefined && idPattern.test(bridge) && leaf === 'state' && rest.length === 0 ? bridge : undefined
 }
 
+/** Topics of one device below a bridge, for other programs at the broker such as Home Assistant. */
+export const homeLeaves = ['home', 'drain'] as const
+export type HomeLeaf = (typeof homeLeaves)[number]
+
+export const homeTopic = (fleet: string, bridge: string, leaf: HomeLeaf, device: string) =>
+  `${root(fleet)}/bridge/${checked(bridge, 'bridge')}/${leaf}/${device === '+' ? device : checked(device, 'device')}`
+
+/** A topic of this fleet for other programs; undefined: another topic. */
+export function parseHomeTopic(fleet: string, topic: string): { bridge: string; leaf: HomeLeaf; device: string } | undefined {
+  const prefix = `${root(fleet)}/bridge/`
+  const [bridge = '', name, device = '', ...rest] = topic.startsWith(prefix) ? topic.slice(prefix.length).split('/') : []
+  const leaf = homeLeaves.find((each) => each === name)
+  return leaf && [bridge, device].every((id) => idPattern.test(id)) && rest.length === 0 ? { bridge, leaf, device } : undefined
+}
+
+/** Home Assistant publishes here when it starts and stops, unless it is told otherwise. */
+export const homeAssistantStatus = 'homeassistant/status'
+
+/** Where a bridge describes an entity to Home Assistant: below a node of its own, so that rules can hold it to that. */
+export const discoveryTopic = (fleet: string, bridge: string, component: string, object: string) =>
+  `homeassistant/${component}/${discoveryNode(fleet)}${bridge}/${object}/config`
+
+/** The bridge of this fleet that describes an entity there; undefined: another topic. */
+export function parseDiscoveryTopic(fleet: string, topic: string): string | undefined {
+  const node = /^homeassistant\/[a-z_]+\/([\w-]+)\/[\w-]+\/config$/.exec(topic)?.[1]
+  const bridge = node?.startsWith(discoveryNode(fleet)) ? node.slice(discoveryNode(fleet).length) : ''
+  return idPattern.test(bridge) ? bridge : undefined
+}
+
+const discoveryNode = (fleet: string) => `brim_${fleet}_`
+
 const ownLevel = (bridge: string | undefined) => (bridge === undefined ? '' : `/${checked(bridge, 'bridge')}`)
 
 function checked(id: string, what: string): string {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { AnswerStarts } from '../../../cloud-bridge/llm/answer-starts.ts'
-import { observe } from '../../../cloud-bridge/llm/observe.ts'
 import type { TokenDelta, TokenEndpoint } from '../../../core/answer/endpoint/endpoint.ts'
+import { observe } from '../../../core/answer/endpoint/observe.ts'
 import { Prompt } from '../../../core/answer/endpoint/prompt.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
 import { ttftLayout } from '../../../core/policy/disco/estimates.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { observe } from '../../../cloud-bridge/llm/observe.ts'
 import { createBridgeMetrics } from '../../../cloud-bridge/metrics/bridge-metrics.ts'
 import type { Endpoint } from '../../../core/answer/endpoint/endpoint.ts'
+import { observe } from '../../../core/answer/endpoint/observe.ts'
 import { Prompt } from '../../../core/answer/endpoint/prompt.ts'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'

@@ -15,10 +15,11 @@ const known = new Set(
 )
 
 describe('the dashboard', () => {
-  it('asks only for metrics that the bridge has', async () => {
+  it('asks only for metrics that bridge and agent have', async () => {
     const processes = await createBridgeMetrics(5).text()
     const asked = panels.flatMap(({ targets = [] }) => targets.flatMap(({ expr }) => expr.match(/\b(brim|process)_\w+/g) ?? []))
-    expect(asked.length).toBeGreaterThan(20)
+    expect(asked.filter((name) => name.startsWith('brim_agent_')).length).toBeGreaterThan(10)
+    expect(asked.length).toBeGreaterThan(40)
     expect(asked.filter((name) => !known.has(name) && !processes.includes(`${name} `))).toEqual([])
   })
 

@@ -179,6 +179,47 @@ describe.skipIf(needsLinux)('the npm package', () => {
     expect(demo.status, demo.stderr).toBe(0)
     expect(JSON.parse(demo.stdout.trim().split('\n').at(-1) ?? '').answers).toHaveLength(4)
   })
+
+  it('is installed by npm into an empty folder of an ordinary user, and runs by npx', ({ skip }) => {
+    const app = join(work, 'app')
+    const cache = join(work, 'npm-cache')
+    mkdirSync(app)
+    const npm = (...args: string[]) => execFileSync('npm', args, { encoding: 'utf8' }).trim()
+    if (existsSync(npm('config', 'get', 'cache'))) cpSync(npm('config', 'get', 'cache'), cache, { recursive: true })
+    if (isRoot) execFileSync('chown', ['-R', `${nobodyId}:${nobodyId}`, app, cache])
+    const asUser = isRoot ? ['setpriv', `--reuid=${nobodyId}`, `--regid=${nobodyId}`, '--clear-groups'] : []
+    const run = (...command: string[]) => {
+      const [file, ...args] = [
+        ...asUser,
+        'env',
+        '-i',
+        `HOME=${app}`,
+        `PATH=${process.env.PATH}`,
+        `npm_config_cache=${cache}`,
+        ...command,
+      ]
+      return spawnSync(file!, args, { cwd: app, encoding: 'utf8' })
+    }
+    const options = [
+      '--no-audit',
+      '--no-fund',
+      '--prefer-offline',
+      '--fetch-retries=0',
+      `--registry=${npm('config', 'get', 'registry')}`,
+    ]
+    // Without the compilation of better-sqlite3, which takes minutes: its result comes from this checkout.
+    const installed = run('npm', 'install', ...options, '--ignore-scripts', join(work, `brim-${release}.tgz`))
+    if (/ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTCACHED/.test(installed.stderr))
+      skip('no npm registry can be reached')
+    expect(installed.status, installed.stderr).toBe(0)
+    cpSync(join(root, 'node_modules/better-sqlite3/build'), join(app, 'node_modules/better-sqlite3/build'), { recursive: true })
+    const help = run('npx', '--no-install', 'brim', '--help')
+    expect(help.stdout).toContain('Usage: brim <command> [options]')
+    const demo = run('npx', '--no-install', 'brim', 'demo', '--json', '--max-tokens', '4')
+    expect(demo.status, demo.stderr).toBe(0)
+    const { answers } = JSON.parse(demo.stdout.trim().split('\n').at(-1) ?? '') as { answers: { identical: boolean }[] }
+    expect(answers.map(({ identical }) => identical)).toEqual([true, true, true, true])
+  }, 180_000)
 })
 
 const cannotInstall = isMissing('dpkg, as root', isRoot && spawnSync('dpkg', ['--version']).status === 0)

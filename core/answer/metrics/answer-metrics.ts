@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client'
-import type { AnswerDelta } from '../../core/answer/endpoint/endpoint.ts'
-import { readingExperience } from '../../core/policy/tokenflow/quality.ts'
-import type { ObservedAnswer, ObservedRequest } from '../llm/observe.ts'
+import { readingExperience } from '../../policy/tokenflow/quality.ts'
+import type { AnswerDelta } from '../endpoint/endpoint.ts'
+import type { ObservedAnswer, ObservedRequest } from '../endpoint/observe.ts'
 import { declareMetrics } from './declare-metrics.ts'
 
 /** Buckets of vLLM's metrics, so that dashboards and alerts carry over. */
@@ -17,29 +17,38 @@ export interface AnswerMetrics {
 }
 
 /**
- * What clients of the bridge experience.
+ * What clients of a bridge or an agent experience.
  * @param defaultTokensPerS assumed for readers that state no rate
+ * @param prefix of the metrics' names
  */
-export function answerMetrics(registry: Registry, defaultTokensPerS: number): AnswerMetrics {
+export function answerMetrics(registry: Registry, defaultTokensPerS: number, prefix: string): AnswerMetrics {
   const { counter, gauge, histogram } = declareMetrics(registry)
-  const requests = counter('brim_requests_total', 'Answers that ended, by reason: stop, length, abort or error.', [
+  const requests = counter(`${prefix}_requests_total`, 'Answers that ended, by reason: stop, length, abort or error.', [
     ...label,
     'finished_reason',
   ])
-  const running = gauge('brim_num_requests_running', 'Answers that have begun and not ended.', label)
-  const waiting = gauge('brim_num_requests_waiting', 'Requests that wait for their first token.', label)
-  const promptTokens = counter('brim_prompt_tokens_total', 'Tokens of prompts whose answers have begun.', label)
-  const generated = counter('brim_generation_tokens_total', 'Tokens of answers, whether they are read in time or not.', label)
+  const running = gauge(`${prefix}_num_requests_running`, 'Answers that have begun and not ended.', label)
+  const waiting = gauge(`${prefix}_num_requests_waiting`, 'Requests that wait for their first token.', label)
+  const promptTokens = counter(`${prefix}_prompt_tokens_total`, 'Tokens of prompts whose answers have begun.', label)
+  const generated = counter(
+    `${prefix}_generation_tokens_total`,
+    'Tokens of answers, whether they are read in time or not.',
+    label,
+  )
   const effective = counter(
-    'brim_effective_tokens_total',
+    `${prefix}_effective_tokens_total`,
     'Tokens of ended answers, weighted by how soon they are read: its rate is the effective throughput (TokenFlow Eq. 1).',
     label,
   )
-  const stalls = counter('brim_reader_stalls_total', 'Times that a reader had read everything before the next token came.', label)
-  const stalled = counter('brim_reader_stall_seconds_total', 'Time that readers waited so.', label)
-  const ttft = histogram('brim_time_to_first_token_seconds', 'From the request to its first token.', ttftBuckets, label)
-  const gap = histogram('brim_inter_token_latency_seconds', 'Between the tokens of an answer (TBT).', gapBuckets, label)
-  const latency = histogram('brim_e2e_request_latency_seconds', 'From the request to its last token.', latencyBuckets, label)
+  const stalls = counter(
+    `${prefix}_reader_stalls_total`,
+    'Times that a reader had read everything before the next token came.',
+    label,
+  )
+  const stalled = counter(`${prefix}_reader_stall_seconds_total`, 'Time that readers waited so.', label)
+  const ttft = histogram(`${prefix}_time_to_first_token_seconds`, 'From the request to its first token.', ttftBuckets, label)
+  const gap = histogram(`${prefix}_inter_token_latency_seconds`, 'Between the tokens of an answer (TBT).', gapBuckets, label)
+  const latency = histogram(`${prefix}_e2e_request_latency_seconds`, 'From the request to its last token.', latencyBuckets, label)
 
   function onAnswer({ model, request, signal, atMs }: ObservedRequest): ObservedAnswer {
     const name = { model_name: model.name }

@@ -1,7 +1,8 @@
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { Counter, Gauge, Histogram, type MetricObject, type Registry } from 'prom-client'
 
-/** What is counted elsewhere: read at each scrape, of several things by the value of one label. */
-type Read = () => number | Readonly<Record<string, number>>
+type Figure = number | null | undefined
+/** What is counted elsewhere: read at each scrape, of several things by the value of one label. No sample where it is unknown. */
+export type Read = () => Figure | Readonly<Record<string, Figure>>
 
 /** Declares metrics of a registry. */
 export function declareMetrics(registry: Registry) {
@@ -19,6 +20,7 @@ export function declareMetrics(registry: Registry) {
         collect() {
           // A value of the label may be gone.
           metric.reset()
+          if (label === undefined) metric.remove()
           for (const [labels, value] of samplesOf(read(), label)) metric.set(labels, value)
         },
       })
@@ -52,6 +54,28 @@ export function declareMetrics(registry: Registry) {
 }
 
 function samplesOf(values: ReturnType<Read>, label: string | undefined): (readonly [Record<string, string>, number])[] {
-  if (typeof values === 'number') return [[{}, values]]
-  return Object.entries(values).map(([key, value]) => [{ [label!]: key }, value])
+  const named = label === undefined || typeof values !== 'object' || values === null ? { '': values } : values
+  return Object.entries(named).flatMap(([key, value]) =>
+    typeof value === 'number' ? [[label === undefined ? {} : { [label]: key }, value] as const] : [],
+  )
 }
+
+export interface ListedMetric {
+  readonly name: string
+  readonly type: string
+  readonly labels: readonly string[]
+  readonly help: string
+}
+
+/** What is measured, in alphabetical order, without values. */
+export const listMetrics = (registry: Registry): ListedMetric[] =>
+  registry
+    .getMetricsAsArray()
+    .map((metric) => {
+      const { name, type, labelNames, help } = metric as Labelled
+      return { name, type: String(type), labels: labelNames, help }
+    })
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+
+/** The package's types leave the labels out. */
+type Labelled = MetricObject & { readonly labelNames: readonly string[] }

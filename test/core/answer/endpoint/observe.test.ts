@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { observe } from '../../../cloud-bridge/llm/observe.ts'
-import type { Endpoint, TextDelta } from '../../../core/answer/endpoint/endpoint.ts'
-import { CloudMeter } from '../../../core/policy/pice/cloud-meter.ts'
-import { fakeClock } from '../../support/fake-clock.ts'
+import type { Endpoint, TextDelta } from '../../../../core/answer/endpoint/endpoint.ts'
+import { observe } from '../../../../core/answer/endpoint/observe.ts'
+import { CloudMeter } from '../../../../core/policy/pice/cloud-meter.ts'
+import { fakeClock } from '../../../support/fake-clock.ts'
 
 /** An LLM whose tokens come when the test says so. */
 function world() {

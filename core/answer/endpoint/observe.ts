@@ -1,6 +1,6 @@
-import type { AnswerDelta, AnswerRequest, Endpoint } from '../../core/answer/endpoint/endpoint.ts'
-import type { Clock } from '../../core/kit/base/clock.ts'
-import type { AnswerEnd } from '../../core/model/text/answer-stream.ts'
+import type { Clock } from '../../kit/base/clock.ts'
+import type { AnswerEnd } from '../../model/text/answer-stream.ts'
+import type { AnswerDelta, AnswerRequest, Endpoint } from './endpoint.ts'
 
 /** An answer that an endpoint is asked for. */
 export interface ObservedRequest {
