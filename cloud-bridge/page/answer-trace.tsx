@@ -128,6 +128,8 @@ function Hat({ turn: { report, usage, endMs = 1 } }: Props) {
   )
 }
 
+const startOf = (ms: number | null) => (ms === null ? 'where the other fails' : ms === 0 ? 'at once' : `after ${duration(ms)}`)
+
 function Disco({ turn: { report } }: Props) {
   const disco = report?.disco
   if (!disco) return null
@@ -149,7 +151,7 @@ function Disco({ turn: { report } }: Props) {
         head={['side', 'starts', 'prompt tokens', 'tokens', 'dollars', 'joules']}
         rows={sides.map((side) => [
           side,
-          startMs[side] === null ? 'where the other fails' : `after ${duration(startMs[side])}`,
+          startOf(startMs[side]),
           cost[side].promptTokens,
           cost[side].tokens,
           dollars(cost[side].dollars),

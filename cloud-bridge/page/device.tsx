@@ -8,7 +8,7 @@ import { age, bytes, compact } from '../commands/figures.ts'
 import type { PageApi } from './api.ts'
 import { HistoryCharts } from './chart.tsx'
 import { JobTable } from './jobs.tsx'
-import { usePolled, useSession, useTask } from './model.ts'
+import { useFollowed, usePolled, useSession } from './model.ts'
 import { clockTime, Facts, labelList, Notice, Select, Stale, StillReading } from './parts.tsx'
 import { type ChartedSample, withLatest } from './telemetry-series.ts'
 
@@ -23,25 +23,17 @@ export function DevicePage({ id }: { readonly id: string }) {
   const [device, setDevice] = useState<Device>()
   const [samples, setSamples] = useState<readonly ChartedSample[]>([])
   const [range, setRange] = useState<Range>('1 hour')
-  const [problem, setProblem] = useState<string>()
   const path = `/v1/devices/${encodeURIComponent(id)}`
-  useTask(
-    async (signal) => {
-      await api.follow(
-        async (onOpen) => {
-          setDevice(await api.get<DeviceDetails>(path, signal))
-          setSamples(await historyOf(api, path, ranges[range], signal))
-          for await (const { type, now } of api.events<FleetEvent>(`${path}/events`, signal, onOpen)) {
-            if (now === null) continue
-            setDevice(now)
-            const { telemetry } = now
-            if (type === 'telemetry' && telemetry) setSamples((before) => withLatest(before, telemetry, maxSamples))
-          }
-          return false
-        },
-        setProblem,
-        signal,
-      )
+  const problem = useFollowed(
+    async (signal, onOpen) => {
+      setDevice(await api.get<DeviceDetails>(path, signal))
+      setSamples(await historyOf(api, path, ranges[range], signal))
+      for await (const { type, now } of api.events<FleetEvent>(`${path}/events`, signal, onOpen)) {
+        if (now) setDevice(now)
+        const latest = type === 'telemetry' && now?.telemetry
+        if (latest) setSamples((before) => withLatest(before, latest, maxSamples))
+      }
+      return false
     },
     [path, range],
   )
@@ -129,32 +121,26 @@ function Log({ path }: { readonly path: string }) {
   const { api } = useSession()
   const [level, setLevel] = useState<LogLine['level']>('warn')
   const [lines, setLines] = useState<readonly LogLine[]>([])
-  const [problem, setProblem] = useState<string>()
-  useTask(
-    async (signal) => {
-      setLines([])
-      await api.follow(
-        async (onOpen) => {
-          for await (const line of api.events<LogLine>(`${path}/log?level=${level}&lines=200`, signal, onOpen))
-            setLines((before) =>
-              before.some((each) => keyOf(each) === keyOf(line)) ? before : [...before, line].slice(-maxLines),
-            )
-          return false
-        },
-        setProblem,
-        signal,
-      )
+  const problem = useFollowed(
+    async (signal, onOpen) => {
+      for await (const line of api.events<LogLine>(`${path}/log?level=${level}&lines=200`, signal, onOpen))
+        setLines((before) => (before.some((each) => keyOf(each) === keyOf(line)) ? before : [...before, line].slice(-maxLines)))
+      return false
     },
     [path, level],
   )
+  // Of a level that was chosen before there may be more, and of one that begins now older ones.
+  const shown = lines
+    .filter((line) => levels.indexOf(line.level) <= levels.indexOf(level))
+    .toSorted((a, b) => (a.at < b.at ? -1 : 1))
   return (
     <>
       <Select label="Level" names={levels} value={level} choose={(name) => setLevel(name)} />{' '}
       <span class="dim">A device sends warnings and errors always, the rest on request.</span>
       <Stale problem={problem} />
-      {lines.length === 0 && <Notice text="no lines" />}
+      {shown.length === 0 && <Notice text="no lines" />}
       <ol class="log" aria-label="Log lines, the latest last">
-        {lines.map((line) => (
+        {shown.map((line) => (
           <li key={keyOf(line)} class={line.level}>
             <time>{clockTime(line.at)}</time> {line.level} {line.component}: {line.message}{' '}
             <span class="dim">{fieldsText(line.fields)}</span>

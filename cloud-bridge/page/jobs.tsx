@@ -1,8 +1,8 @@
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import type { z } from 'zod'
 import type { EndEvent, JobDetails, JobSummary, StoredJobEvent } from '../../core/wire/protocol/http/jobs.ts'
 import { age } from '../commands/figures.ts'
-import { usePolled, useSession, useTask } from './model.ts'
+import { useFollowed, usePolled, useSession } from './model.ts'
 import { Actions, clockTime, Facts, Notice, Select, Stale, StillReading, Table } from './parts.tsx'
 
 const listed = 500
@@ -68,29 +68,21 @@ export function JobPage({ id }: { readonly id: string }) {
   const { api } = useSession()
   const [job, setJob] = useState<Details>()
   const [events, setEvents] = useState<readonly StoredJobEvent[]>([])
-  const [problem, setProblem] = useState<string>()
+  const seq = useRef(0)
   const path = `/v1/jobs/${encodeURIComponent(id)}`
-  useTask(
-    async (signal) => {
-      let seq = 0
-      setEvents([])
-      await api.follow(
-        async (onOpen) => {
-          setJob(await api.get<Details>(path, signal))
-          for await (const event of api.events<JobEvent>(`${path}/events?after=${seq}`, signal, onOpen)) {
-            if (!('seq' in event)) {
-              setJob(event.job)
-              return true
-            }
-            seq = event.seq
-            setEvents((before) => [...before, event])
-            if (event.type !== 'progress') setJob(await api.get<Details>(path, signal))
-          }
-          return false
-        },
-        setProblem,
-        signal,
-      )
+  const problem = useFollowed(
+    async (signal, onOpen) => {
+      setJob(await api.get<Details>(path, signal))
+      for await (const event of api.events<JobEvent>(`${path}/events?after=${seq.current}`, signal, onOpen)) {
+        if (!('seq' in event)) {
+          setJob(event.job)
+          return true
+        }
+        seq.current = event.seq
+        setEvents((before) => [...before, event])
+        if (event.type !== 'progress') setJob(await api.get<Details>(path, signal))
+      }
+      return false
     },
     [path],
   )

@@ -13,7 +13,7 @@ import { MetricsModel } from './metrics.ts'
 import { SessionContext, useTask } from './model.ts'
 import { OwnDevicePage } from './own-device.tsx'
 import { Notice } from './parts.tsx'
-import { RolloutPage, RolloutsPage } from './rollouts.tsx'
+import { RolloutsPage } from './rollouts.tsx'
 
 const api = new PageApi(document.documentElement.dataset)
 
@@ -84,8 +84,8 @@ function Views({ user: { name, role }, leave }: { readonly user: User; readonly 
     if (shown === 'answers') return <AnswersPage chat={chat} metrics={seesFleet ? metrics : undefined} />
     if (shown === 'jobs') return <JobsPage />
     if (shown === 'job') return <JobPage id={id} key={id} />
-    if (shown === 'rollouts') return <RolloutsPage />
-    if (shown === 'rollout') return <RolloutPage id={id} key={id} />
+    if (shown === 'rollouts') return <RolloutsPage key="" />
+    if (shown === 'rollout') return <RolloutsPage id={id} key={id} />
     return <Notice text={`there is no view "${shown}"`} isProblem />
   }
   return (

@@ -20,20 +20,23 @@ export class ViewModel {
   }
 }
 
-/** Renders the component again when the model has changed, at most once in `everyMs`. */
+/** Renders the component again when the model has changed: at once, and then at most once in `everyMs`. */
 export function useModel(model: ViewModel, everyMs = 100): void {
   const [, render] = useReducer((count: number) => count + 1, 0)
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined
+    let shownMs = Number.NEGATIVE_INFINITY
     const show = () => {
       timer = undefined
+      shownMs = performance.now()
       render(0)
     }
-    const end = model.subscribe(() => {
-      timer ??= setTimeout(show, everyMs)
-    })
+    const changed = () => {
+      timer ??= setTimeout(show, Math.max(0, shownMs + everyMs - performance.now()))
+    }
+    const end = model.subscribe(changed)
     // It may have changed between the rendering and this.
-    show()
+    changed()
     return () => {
       end()
       clearTimeout(timer)
@@ -70,4 +73,19 @@ export function usePolled<T>(read: (signal: AbortSignal) => Promise<T>, everyMs:
     [...keys, times],
   )
   return { ...polled, again: () => again(0) }
+}
+
+/**
+ * Follows a stream while the component is there, and begins anew where `keys` change or the connection is lost.
+ * @param read one connection to its end; true: there is no more to follow
+ * @returns why what was read may be out of date
+ */
+export function useFollowed(
+  read: (signal: AbortSignal, onOpen: () => void) => Promise<boolean>,
+  keys: readonly unknown[],
+): string | undefined {
+  const { api } = useSession()
+  const [problem, setProblem] = useState<string>()
+  useTask((signal) => api.follow((onOpen) => read(signal, onOpen), setProblem, signal), keys)
+  return problem
 }

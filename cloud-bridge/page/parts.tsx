@@ -141,5 +141,8 @@ export function duration(ms: number | null | undefined): string {
 }
 
 /** Answers cost fractions of a cent. */
-export const dollars = (value: number | null | undefined): string =>
-  value == null ? '–' : value === 0 ? '$0' : `$${value < 0.01 ? value.toPrecision(2) : value.toFixed(3)}`
+export function dollars(value: number | null | undefined): string {
+  if (value == null) return '–'
+  if (value > 0 && value < 1e-6) return 'under $0.000001'
+  return value === 0 ? '$0' : `$${value < 0.01 ? value.toPrecision(2) : value.toFixed(3)}`
+}

@@ -1,26 +1,57 @@
 import type { Rollout, RolloutDevice } from '../../core/wire/protocol/http/rollouts.ts'
 import { usePolled, useSession } from './model.ts'
-import { Actions, clockTime, Facts, Notice, Stale, StillReading, Table } from './parts.tsx'
+import { Actions, clockTime, Notice, Stale, StillReading, Table } from './parts.tsx'
 
-const everyMs = 2_000
+/** In the document; the API has the rest. */
+const shownDevices = 1_000
 
-export function RolloutsPage() {
-  const { api } = useSession()
-  const read = (signal: AbortSignal) => api.get<{ rollouts: Rollout[] }>('/v1/rollouts', signal)
-  const { value, problem, again } = usePolled(read, everyMs, [])
+/** All of them, or one with its devices. */
+export function RolloutsPage({ id }: { readonly id?: string }) {
+  const { api, isOperator } = useSession()
+  const { value, problem, again } = usePolled(
+    async (signal) => {
+      if (id === undefined) return { ...(await api.get<{ rollouts: Rollout[] }>('/v1/rollouts', signal)), devices: [] }
+      const path = `/v1/rollouts/${encodeURIComponent(id)}`
+      const rollouts = [await api.get<Rollout>(path, signal)]
+      return { rollouts, ...(await api.get<{ devices: RolloutDevice[] }>(`${path}/devices?limit=${shownDevices}`, signal)) }
+    },
+    2_000,
+    [id],
+  )
+  if (!value) return <StillReading what="rollouts" problem={problem} />
+  const { rollouts, devices } = value
   return (
     <section class="page">
-      <h1>Rollouts</h1>
+      {id !== undefined && <a href="#/rollouts">← Rollouts</a>}
+      <h1>{id ?? 'Rollouts'}</h1>
       <Stale problem={problem} />
-      <Notice text={value?.rollouts.length === 0 ? 'none yet: “brim rollout create” begins one' : ''} />
-      {value?.rollouts.map((rollout) => (
+      <Notice text={rollouts.length === 0 ? 'none yet: “brim rollout create” begins one' : ''} />
+      {rollouts.map((rollout) => (
         <article class="card" key={rollout.id}>
           <h2>
             <a href={`#/rollout/${rollout.id}`}>{rollout.id}</a> <span class="dim">{rollout.kind}</span>
           </h2>
           <Progress rollout={rollout} again={again} />
+          <p class="figures">
+            begun {clockTime(rollout.createdAt)} by {rollout.createdBy}: {JSON.stringify(rollout.input)}
+          </p>
         </article>
       ))}
+      {id !== undefined && (
+        <Table
+          label="Devices in the order in which they start"
+          head={['', 'Device', 'State', 'Job', 'Started', 'Ended', 'Error']}
+          rows={devices.map(({ place, device, state, job, startedAt, endedAt, error }) => [
+            place + 1,
+            <a href={`#/device/${device}`}>{device}</a>,
+            state,
+            isOperator && job !== null ? <a href={`#/job/${job}`}>{job}</a> : job,
+            startedAt && clockTime(startedAt),
+            endedAt && clockTime(endedAt),
+            error && `${error.code}: ${error.message}`,
+          ])}
+        />
+      )}
     </section>
   )
 }
@@ -68,53 +99,5 @@ function Progress({ rollout: { id, state, reason, devices, ratePerMinute }, agai
         />
       )}
     </>
-  )
-}
-
-/** In the document; the API has the rest. */
-const shownDevices = 1_000
-
-export function RolloutPage({ id }: { readonly id: string }) {
-  const { api, isOperator } = useSession()
-  const path = `/v1/rollouts/${encodeURIComponent(id)}`
-  const { value, problem, again } = usePolled(
-    async (signal) => {
-      const rollout = await api.get<Rollout>(path, signal)
-      return { rollout, ...(await api.get<{ devices: RolloutDevice[] }>(`${path}/devices?limit=${shownDevices}`, signal)) }
-    },
-    everyMs,
-    [path],
-  )
-  if (!value) return <StillReading what={`rollout ${id}`} problem={problem} />
-  const { rollout, devices } = value
-  return (
-    <section class="page">
-      <a href="#/rollouts">← Rollouts</a>
-      <h1>{id}</h1>
-      <Stale problem={problem} />
-      <Progress rollout={rollout} again={again} />
-      <Facts
-        of={{
-          Kind: rollout.kind,
-          Begun: `${clockTime(rollout.createdAt)} by ${rollout.createdBy}`,
-          Selection: JSON.stringify(rollout.selector),
-          Input: JSON.stringify(rollout.input),
-        }}
-      />
-      <h2>Devices</h2>
-      <Table
-        label="Devices in the order in which they start"
-        head={['', 'Device', 'State', 'Job', 'Started', 'Ended', 'Error']}
-        rows={devices.map(({ place, device, state, job, startedAt, endedAt, error }) => [
-          place + 1,
-          <a href={`#/device/${device}`}>{device}</a>,
-          state,
-          isOperator && job !== null ? <a href={`#/job/${job}`}>{job}</a> : job,
-          startedAt && clockTime(startedAt),
-          endedAt && clockTime(endedAt),
-          error && `${error.code}: ${error.message}`,
-        ])}
-      />
-    </section>
   )
 }

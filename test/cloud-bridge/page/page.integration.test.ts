@@ -203,7 +203,7 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
     await page.getByLabel('Max tokens').fill('40')
     await page.getByLabel('Mode').selectOption('private')
     const hat = await ask(page, 'Can you book a table for two?')
-    expect(await traceOf(hat)).toMatch(/HAT rounds\s+\d+[\s\S]*Accept length[\s\S]*drafting/)
+    expect(await traceOf(hat)).toMatch(/HAT rounds\s+\d+[\s\S]*Accept length[\s\S]*Bytes/)
     await page.getByLabel('Mode').selectOption('fast')
     const raced = await ask(page, 'Where is the station?')
     expect(await traceOf(raced)).toMatch(/First token\s+(device|server)[\s\S]*dollars[\s\S]*slm · brim-demo-slm-deep/)
