@@ -82,7 +82,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     types: ['core/model/grammar', 'core/model/text'],
   },
   // Of bridge and agent alike.
-  'core/answer/metrics': { values: ['core/answer/endpoint', 'core/policy/tokenflow'] },
+  'core/answer/metrics': { values: ['core/answer/endpoint', 'core/kit/base', 'core/policy/tokenflow'] },
   'core/answer/upstream': {
     values: ['core/answer/endpoint', 'core/kit/base', 'core/model/text', 'core/wire/openai', 'core/policy/upstream'],
   },

@@ -15,11 +15,12 @@ type Script = (response: ServerResponse, request: Received) => void | Promise<vo
 export async function scriptedUpstream(...scripts: Script[]) {
   const requests: Received[] = []
   let probes = 0
+  const models: string[] = []
   const answering = new Set<Socket>()
   const server = createServer(async (request, response) => {
     if (request.method === 'GET' && request.url?.endsWith('/models')) {
       probes += 1
-      return void response.end('{"object":"list","data":[]}')
+      return void response.end(JSON.stringify({ object: 'list', data: models.map((id) => ({ id })) }))
     }
     answering.add(request.socket)
     response.once('close', () => answering.delete(request.socket))
@@ -40,6 +41,8 @@ export async function scriptedUpstream(...scripts: Script[]) {
   return {
     url: `http://127.0.0.1:${port}/v1`,
     requests,
+    /** That it names. */
+    models,
     /** Times that it was asked for its models. */
     get probes() {
       return probes

@@ -1,4 +1,5 @@
 import type { Registry } from 'prom-client'
+import { drainRate } from '../../kit/base/reader-rates.ts'
 import { readingExperience } from '../../policy/tokenflow/quality.ts'
 import type { AnswerDelta } from '../endpoint/endpoint.ts'
 import type { ObservedAnswer, ObservedRequest } from '../endpoint/observe.ts'
@@ -81,7 +82,8 @@ export function answerMetrics(registry: Registry, defaultTokensPerS: number, pre
         promptTokens.inc(name, toldByServer)
         requests.inc({ ...name, finished_reason: how })
         latency.observe(name, (nowMs - atMs) / 1_000)
-        const answer = { tokensPerS: request.tokensPerS ?? defaultTokensPerS, requestedMs: atMs, sentMs }
+        // 0 asks for tokens as fast as they come.
+        const answer = { tokensPerS: drainRate(request.tokensPerS) ?? defaultTokensPerS, requestedMs: atMs, sentMs }
         const experience = readingExperience(answer)
         effective.inc(name, experience.weightedTokens)
         stalls.inc(name, experience.stalls)

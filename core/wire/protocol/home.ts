@@ -6,7 +6,10 @@ import { v } from './version.ts'
  * Retained on bridge/<id>/home/<device>: the latest figures of a device, so that a program that has just connected has them at
  * once. Complete, whether or not the device's telemetry comes as deltas.
  */
-export const HomeState = FleetRow.omit({ id: true, module: true, seenS: true, labels: true, unusable: true }).extend({ v })
+export const HomeState = FleetRow.omit({
+  ...{ id: true, module: true, agent: true, model: true },
+  ...{ seenS: true, labels: true, unusable: true },
+}).extend({ v })
 export type HomeState = z.infer<typeof HomeState>
 
 /** On bridge/<id>/drain/<device>, not retained. */

@@ -30,6 +30,7 @@ export const benchmarks: readonly ListedBench[] = [
   bench('pice', 430, 1_460),
   bench('disco', 280, 570),
   bench('chaos', 52, 1_850),
+  bench('cluster', 90, 260),
   { ...simulation('validation', ['validate'], 3, 6), readsResults: true },
   { ...simulation('simulate-scale', ['scale'], 60, 240), readsResults: true },
   simulation('simulate-fleet', ['fleet'], 200, 3_600),

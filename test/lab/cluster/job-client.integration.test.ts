@@ -18,6 +18,7 @@ afterAll(() => server.close())
 it('takes a job for unknown where the bridge responds with 404, and for no other status', async () => {
   expect(await jobs.show('200')).toMatchObject({ state: 'RUNNING' })
   expect(await jobs.show('404')).toBeUndefined()
-  for (const status of ['401', '500', '503'])
+  for (const status of ['401', '500'])
     await expect(jobs.show(status)).rejects.toMatchObject({ code: 'REQUEST_INVALID', message: expect.stringContaining(status) })
+  await expect(jobs.show('503')).rejects.toMatchObject({ code: 'BRIDGE_UNREACHABLE' })
 })

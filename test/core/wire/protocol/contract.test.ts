@@ -15,8 +15,8 @@ describe('the contract', () => {
     expect(spoken.sort()).toEqual([...deviceTopics].sort())
   })
 
-  it('retains only states', () => {
-    for (const { address, retain } of channels) expect([address, retain]).toEqual([address, address.endsWith('/state')])
+  it('retains only states, and what programs that have just connected show of devices', () => {
+    for (const { address, retain } of channels) expect([address, retain]).toEqual([address, /\/state$|\/home\//.test(address)])
   })
 
   it.each(messages.flatMap((message) => variantsOf(message).map((variant) => ({ ...variant, schema: message.schema }))))(

@@ -20,10 +20,9 @@ function replyTo(asked: string): string {
 }
 
 /** A server with a model that does as it is told, and finds a letter in two likely. */
-const openServer = (model: string) =>
-  scriptedUpstream((response, { path, body }) => {
+async function openServer(model: string) {
+  const server = await scriptedUpstream((response, { path, body }) => {
     const json = (value: object) => response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(value))
-    if (path.endsWith('/models')) return void json({ data: [{ id: model }] })
     if (path.endsWith('/completions') && typeof body.prompt === 'string') {
       const offsets = Array.from({ length: body.prompt.length + 1 }, (_, at) => at)
       const logprobs = { text_offset: offsets, token_logprobs: offsets.map((at) => (at === 0 ? null : -Math.LN2)) }
@@ -39,6 +38,9 @@ const openServer = (model: string) =>
     )
     response.end()
   })
+  server.models.push(model)
+  return server
+}
 
 it('asks a pair of servers every question, in full and by sketch, and judges both answers', async () => {
   using dir = tempDir()
