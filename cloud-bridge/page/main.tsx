@@ -109,7 +109,8 @@ function Views({ user: { name, role }, leave }: { readonly user: User; readonly 
           </button>
         </span>
       </header>
-      <main id="main" tabIndex={-1}>
+      {/* It scrolls, so that it can be reached by keys where nothing in it can. */}
+      <main id="main" tabIndex={0}>
         {shownView()}
       </main>
     </SessionContext.Provider>
