@@ -1,9 +1,11 @@
 import type { PiceFigures } from '../../core/answer/endpoint/figures.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
+import type { OpeningPiece } from './opening.ts'
 
 /**
  * What is written of an answer before it is sent: its sketch, sentences in any order, then perhaps `full` and its text. Where the first
- * sentences are sent while the LLM writes the sketch, its lines so far come before them, and all lines after them.
+ * sentences are sent while the LLM writes the sketch, its lines so far come before them, and all lines after them. An answer that the
+ * LLM begins itself is `full` until there is a sketch. The last one counts.
  */
 export type PiceRecord = SketchRecord | SentenceRecord | FullRecord | TextRecord
 
@@ -15,11 +17,13 @@ export interface SketchRecord {
   readonly goesOn?: Pick<SketchPlan, 'level' | 'sketchTokens'>
   /** l: expected length of the answer, in tokens of the LLM. */
   readonly expectedTokens: number
-  /** Without what its sentences add. */
+  /** What the client has of the answer before its sentences, and how many of the first lines that is. Absent in logs of older releases. */
+  readonly opening?: { readonly pieces: readonly OpeningPiece[]; readonly lines: number }
   /** As in `SketchPlan`; absent: whatever is left of f(l). */
   readonly withinS?: number
   /** Predicted, from the end of the sketch. */
   readonly expansionS?: number
+  /** Without what its sentences add. */
   readonly figures: PiceFigures
 }
 
@@ -49,6 +53,8 @@ export interface SentenceSource {
 export interface FullRecord {
   readonly kind: 'full'
   readonly figures: PiceFigures
+  /** What the client has of it: what follows begins after that. Absent in logs of older releases. */
+  readonly opening?: readonly OpeningPiece[]
 }
 
 /** A piece of a full answer of another server. */

@@ -11,6 +11,8 @@ export interface EarlyTextOptions {
   readonly candidates: number
   /** Of the answer. */
   readonly maxTokens: number
+  /** That the client has. */
+  readonly opening: { readonly text: string; readonly records: readonly SentenceRecord[] }
   /** Tokens that are expected of a line's text. */
   lineTokens(lines: readonly string[]): number
   /** Before the first text of these lines. */
@@ -21,7 +23,7 @@ export interface EarlyTextOptions {
 /** The text of a sketch's first lines, sent in their order while the LLM writes the others. Mutable. */
 export class EarlyText {
   /** Of the lines that were sent. */
-  readonly records: SentenceRecord[] = []
+  readonly records: SentenceRecord[]
   readonly #options: EarlyTextOptions
   /** Lines that are part of the answer's log. */
   #committed = 0
@@ -30,17 +32,18 @@ export class EarlyText {
 
   constructor(options: EarlyTextOptions) {
     this.#options = options
+    this.records = [...options.opening.records]
   }
 
   /** @param lines complete ones, so far @param arrived from devices, so far */
   *take(lines: readonly string[], arrived: readonly Expanded[]): Generator<TextDelta> {
-    const { candidates, maxTokens } = this.#options
+    const { candidates, maxTokens, opening } = this.#options
     const before = this.records.length
     // Of one line alone it is not known yet whether it is a sketch.
     if (lines.length < 2) return
     while (this.records.length < lines.length && !this.#isOver) if (!this.#takeNext(lines, arrived)) break
     if (this.records.length === before) return
-    const sentences = new Sentences(lines, candidates, maxTokens)
+    const sentences = new Sentences(lines, candidates, maxTokens, { text: opening.text, lines: opening.records.length })
     for (const record of this.records) sentences.choose(record)
     yield* [...sentences.ready()].slice(before)
   }

@@ -42,6 +42,11 @@ export class LineTexts {
     return isExpanded(line) ? undefined : this.#byLlm(at, text, this.#tokensOf(line, text, Buffer.byteLength(text)), 0)
   }
 
+  /** A line of the answer's opening. @param tokens of it that count for this line */
+  opening({ text }: SketchLine, at: number, tokens: number): SentenceRecord {
+    return this.#byLlm(at, text, tokens, 0)
+  }
+
   /** @param tokens expected of its text @throws BrimError of the LLM */
   async byLlm(lines: readonly SketchLine[], at: number, tokens: number, signal: AbortSignal): Promise<SentenceRecord> {
     const written = await writeSentence(this.#llm, this.#asked, { lines, at, tokens }, signal)

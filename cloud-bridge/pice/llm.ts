@@ -1,7 +1,7 @@
 import { AnswerText } from '../../core/answer/endpoint/answer-text.ts'
 import type { AnswerRequest, Endpoint, TextDelta } from '../../core/answer/endpoint/endpoint.ts'
 import { Prompt } from '../../core/answer/endpoint/prompt.ts'
-import type { RemoteModel } from '../../core/answer/endpoint/text-model.ts'
+import { inTokensOf, type RemoteModel } from '../../core/answer/endpoint/text-model.ts'
 import { type PicePrompts, withInstruction } from '../../core/answer/sketch/prompts.ts'
 import { readerRates } from '../../core/kit/base/reader-rates.ts'
 import type { ChatMessage } from '../../core/model/text/chat-message.ts'
@@ -33,8 +33,14 @@ export class Llm {
     return this.#endpoint.logged !== undefined
   }
 
+  /** Whether it goes on after the beginning of an answer, where that is no reasoning. */
+  get continues(): boolean {
+    const { model, continues = false } = this.#endpoint
+    return model.tokenizer ? model.chatTemplate?.reasoning === undefined : continues
+  }
+
   /**
-   * Its full answer to a request. Stop strings are left to the reader of the text.
+   * Its full answer to a request, or the rest of it. Stop strings are left to the reader of the text.
    * @param log of its tokens, if it is resumable
    */
   answer({ request }: Asked, log: AnswerLog, signal: AbortSignal): AsyncGenerator<TextDelta, void> {
@@ -67,7 +73,8 @@ export class Llm {
   async *#textOf(endpoint: Endpoint, request: AnswerRequest, signal: AbortSignal): AsyncGenerator<TextDelta, void> {
     const source = { kind: this.kind, model: this.model }
     const { model } = endpoint
-    const answer = new AnswerText(model.tokenizer ? { model, ids: [] } : { text: '' }, [])
+    const { answered = { text: '' } } = request
+    const answer = new AnswerText(model.tokenizer ? { model, ids: inTokensOf(model, answered) } : answered, [])
     for await (const delta of endpoint.answer(request, signal)) {
       const { text, tokens, end } = answer.push(delta)
       const promptTokens = 'text' in delta ? delta.promptTokens : undefined

@@ -1,6 +1,7 @@
 import type { TextDelta } from '../../core/answer/endpoint/endpoint.ts'
 import { fewestTokens } from '../../core/answer/endpoint/fewest-tokens.ts'
 import { FormJoin, parseLine, type SketchLine } from '../../core/answer/sketch/line-form.ts'
+import { afterOpening } from '../../core/answer/sketch/opening.ts'
 import { SketchedSentences } from '../../core/policy/pice/sketched-sentences.ts'
 import type { SentenceRecord, SentenceSource } from './answer-log.ts'
 
@@ -12,11 +13,22 @@ export class Sentences {
   readonly #join = new FormJoin()
   readonly #records = new Map<number, SentenceRecord>()
   #lastSource: SentenceSource | undefined
+  /** Until text has followed it. */
+  #opening: { readonly text: string; readonly lines: number } | undefined
 
-  /** @param lines as the LLM wrote them. @param candidates of each sentence that devices write. @param maxTokens of the answer */
-  constructor(lines: readonly string[], candidates: number, maxTokens: number) {
+  /**
+   * @param lines as the LLM wrote them. @param candidates of each sentence that devices write. @param maxTokens of the answer
+   * @param opening that the client has, and how many of the lines that is
+   */
+  constructor(
+    lines: readonly string[],
+    candidates: number,
+    maxTokens: number,
+    opening?: { readonly text: string; readonly lines: number },
+  ) {
     this.order = new SketchedSentences(lines.length, candidates, maxTokens)
     this.lines = lines.map(parseLine)
+    this.#opening = opening
     this.#written = lines.map((line) => line.replace(/^\n/, ''))
   }
 
@@ -38,7 +50,11 @@ export class Sentences {
       this.#lastSource = source
       const sketch = this.#written.slice(sentence + 1)
       // An empty sentence takes its line away, too.
-      yield { source, text: this.#join.push(this.lines[sentence]!, text), tokenCount: tokensOf(record), end: undefined, sketch }
+      const joined = this.#join.push(this.lines[sentence]!, text)
+      const opening = sentence < (this.#opening?.lines ?? 0) || joined === '' ? undefined : this.#opening
+      if (opening) this.#opening = undefined
+      const own = opening ? afterOpening(opening.text, joined) : joined
+      yield { source, text: own, tokenCount: tokensOf(record), end: undefined, sketch }
     }
   }
 }

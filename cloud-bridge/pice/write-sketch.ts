@@ -6,6 +6,7 @@ import type { Logger } from '../../core/kit/base/logger.ts'
 import type { SketchPlan } from '../../core/policy/pice/sketch-plans.ts'
 import { maxSketchLines } from '../../core/wire/protocol/expansion.ts'
 import type { Asked, Llm } from './llm.ts'
+import type { OpenedLines } from './opened-lines.ts'
 import { maxReplyTokens } from './reply-length.ts'
 import { SketchReader } from './sketch-reader.ts'
 
@@ -17,13 +18,15 @@ export interface SketchParts {
   readonly logger: Logger
 }
 
-export interface SketchedAnswer {
+export interface SketchRequest {
   readonly id: string
   readonly asked: Asked
   readonly plan: Pick<SketchPlan, 'level' | 'sketchTokens'>
   readonly signal: AbortSignal
   /** Lines that were written before an interruption; absent: none. */
   readonly before?: readonly string[]
+  /** What the client has of the answer: with its lines begin those that are told and returned. */
+  readonly opened: OpenedLines
   /** The LLM has written more tokens. */
   counted(tokens: number): void
   /** Further lines are complete: what the client gets of them. @param lines all so far */
@@ -49,7 +52,7 @@ const soFar = (asked: Asked, instruction: string, lines: readonly string[]): Ask
 /** The lines of a sketch by the LLM, each sent when it is complete. @throws BrimError CANCELED */
 export async function* writeSketch(
   { llm, maxSketchMs, clock, logger }: SketchParts,
-  { id, asked, plan: { level, sketchTokens }, signal, before: given = [], counted, progress, text }: SketchedAnswer,
+  { id, asked, plan: { level, sketchTokens }, signal, before: given = [], opened, counted, progress, text }: SketchRequest,
 ): AsyncGenerator<TextDelta, readonly string[] | SketchFailure> {
   const reader = new SketchReader()
   const lines = [...given]
@@ -60,7 +63,10 @@ export async function* writeSketch(
     () => {},
   )
   const form = requestedForm(asked.messages)
-  const instruction = sketchInstruction(llm.prompts, level, sketchTokens, formText(form))
+  const begun = opened.text !== '' && llm.prompts.sketchOpened !== undefined
+  const instruction = sketchInstruction(llm.prompts, level, sketchTokens, formText(form), begun)
+  const messages = begun ? [...asked.messages, { role: 'assistant' as const, content: opened.text }] : asked.messages
+  const conversation = { ...asked, messages }
   const within = AbortSignal.any([signal, done.signal])
   const limits = { maxTokens: maxReplyTokens(sketchTokens) }
   let end: TextDelta['end']
@@ -68,8 +74,8 @@ export async function* writeSketch(
     for (let replies = lines.length > 0 ? 2 : 1; ; replies++) {
       const reply =
         replies === 1
-          ? llm.reply(asked, instruction, limits, within)
-          : llm.reply(soFar(asked, instruction, lines), llm.prompts.sketchNext!, limits, within)
+          ? llm.reply(conversation, instruction, limits, within)
+          : llm.reply(soFar(conversation, instruction, lines), llm.prompts.sketchNext!, limits, within)
       const before = lines.length
       for await (const delta of reply) {
         const complete = reader.push(delta.text)
@@ -77,8 +83,9 @@ export async function* writeSketch(
         counted(delta.tokenCount)
         lines.push(...complete)
         end = delta.end
-        if (complete.length > 0) yield progress(lines)
-        yield* text(lines)
+        const all = opened.with(lines, delta.end !== undefined)
+        if (complete.length > 0 && all.length > 0) yield progress(all)
+        yield* text(all)
         if (reader.isFull) break
       }
       const isWhole = end === 'stop' || reader.isFull
@@ -96,6 +103,8 @@ export async function* writeSketch(
   if (lines.length >= maxSketchLines) return 'sketch-long'
   // What a model has written before it began to loop is a sketch.
   if (reader.isTooLong || (end !== 'stop' && !reader.isFull)) return 'sketch-long'
-  if (lines.length < 2) return 'sketch-short'
-  return fitToRequest(lines, form) ?? 'sketch-form'
+  const all = opened.with(lines, true)
+  if (all.length < 2) return 'sketch-short'
+  const fitted = fitToRequest(all, form)
+  return fitted && opened.begins(fitted) ? fitted : 'sketch-form'
 }

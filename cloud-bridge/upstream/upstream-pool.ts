@@ -77,7 +77,11 @@ export class UpstreamPool {
   /** One for each model. */
   get endpoints(): Endpoint[] {
     const models = new Set(this.#options.servers.flatMap(({ endpoints }) => [...endpoints.keys()]))
-    return [...models].map((name) => ({ model: { name }, answer: (request, signal) => this.#answer(name, request, signal) }))
+    return [...models].map((name) => ({
+      model: { name },
+      continues: this.#options.servers.every(({ endpoints, continues }) => continues || !endpoints.has(name)),
+      answer: (request, signal) => this.#answer(name, request, signal),
+    }))
   }
 
   get views(): UpstreamView[] {

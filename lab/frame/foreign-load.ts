@@ -50,6 +50,9 @@ export class ForeignLoadMeter {
   #first: Reading | undefined
   #last: Reading | undefined
   #max = 0
+  /** CPU time of own processes that have ended without a parent that counts it, as those of a browser that is killed. */
+  #lostS = 0
+  #ownS = 0
   #timer: NodeJS.Timeout | undefined
 
   constructor({ cpuTimes, clock }: LoadedMachine) {
@@ -103,7 +106,10 @@ export class ForeignLoadMeter {
 
   #reading(): Reading | undefined {
     const times = this.#read()
-    return times && { ...times, atMs: this.#clock.nowMs() }
+    if (!times) return undefined
+    this.#lostS += Math.max(0, this.#ownS - times.ownS)
+    this.#ownS = times.ownS
+    return { ...times, ownS: times.ownS + this.#lostS, atMs: this.#clock.nowMs() }
   }
 }
 

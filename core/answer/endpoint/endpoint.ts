@@ -83,6 +83,8 @@ export const needsTokens = ({ prompt, logprobs, ignoreEos, tokenIds }: AnswerReq
 export interface Endpoint {
   /** The model that begins answers here. */
   readonly model: TextModel | RemoteModel
+  /** Whether it goes on after the beginning of an answer (`answered`), where its model runs on another server. Absent: it does not. */
+  readonly continues?: boolean
   /**
    * Aborting the signal or leaving the iteration stops the work within one step and frees what it held.
    * @throws BrimError CONTEXT_OVERFLOW, REQUEST_INVALID, CHAT_TEMPLATE_INVALID before any work; CANCELED; the model's own failures

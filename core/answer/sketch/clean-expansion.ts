@@ -235,7 +235,7 @@ const isSame = (text: string, line: string): boolean => [...wordsOf(text)].join(
 const endsSentence = /[.!?…。！？]["'”’)\]*」』_]*$/
 
 /** White space between them belongs to none. "Mr." and initials end none. */
-function sentencesIn(paragraph: string): Span[] {
+export function sentencesIn(paragraph: string): Span[] {
   const end =
     /(?<!\b(?:Mr|Mrs|Ms|Dr|St|Sr|Jr|vs|No|Mt|\p{Lu}|a\.m|p\.m))[.!?…]["'”’)\]]*\s+(?=["'“‘([*]*[\p{Lu}\p{N}])|[。！？]["'”’)\]」』]*\s*/gu
   const sentences: Span[] = []

@@ -28,6 +28,11 @@ export const PicePrompts = z
     foresight: template(),
     foresightUnit: z.enum(['tokens', 'words']),
     sketch: template('level', 'words'),
+    /**
+     * Said after `sketch` where the LLM has begun to answer, in a message of its own before. Absent: it sketches all of its answer, so
+     * that only one of little randomness (`maxOpenedTemperature`) is begun before its sketch.
+     */
+    sketchOpened: template().optional(),
     /** Asks for the rest of a sketch that its length limit cut. Absent: then the answer is written in full. */
     sketchNext: template().optional(),
     /** Sketch levels, longest first: the expected share of the full answer's tokens at level 1, 2, … */
@@ -49,9 +54,24 @@ export const generalPrompts: PicePrompts = PicePrompts.parse(general)
 /** Tokens of an English word, as OpenAI's documentation gives it; what it misses, the correction of foresight learns. */
 export const tokensPerWord = 4 / 3
 
-/** @param level from 1. @param tokens expected length of the sketch. @param form that the request asks for, a sentence or '' */
-export const sketchInstruction = ({ sketch }: PicePrompts, level: number, tokens: number, form: string): string =>
-  fill(sketch, { level: `${level}`, words: `${Math.max(1, Math.round(tokens / tokensPerWord))}`, form })
+/** Above it, the beginning of an answer and a sketch of all of it are two answers. */
+export const maxOpenedTemperature = 0.3
+
+/**
+ * @param level from 1. @param tokens expected length of the sketch. @param form that the request asks for, a sentence or ''
+ * @param isOpened whether the answer has begun, with prompts that have a text for it
+ */
+export function sketchInstruction(
+  { sketch, sketchOpened }: PicePrompts,
+  level: number,
+  tokens: number,
+  form: string,
+  isOpened = false,
+): string {
+  const words = `${Math.max(1, Math.round(tokens / tokensPerWord))}`
+  const instruction = fill(sketch, { level: `${level}`, words, form })
+  return isOpened ? `${instruction}\n\n${sketchOpened}` : instruction
+}
 
 /** A line that is to be written out. */
 export interface LineToExpand {

@@ -1,164 +1,28 @@
 import { describe, expect, it } from 'vitest'
-import { piceEndpoint } from '../../../cloud-bridge/pice/endpoint.ts'
-import type { Expanded, Expander, ExpansionRequest } from '../../../cloud-bridge/pice/expander.ts'
-import { Llm } from '../../../cloud-bridge/pice/llm.ts'
-import type { EndedAnswer } from '../../../cloud-bridge/pice/pice-answer.ts'
-import { Planner } from '../../../cloud-bridge/pice/planner.ts'
-import type { AnswerRequest, TextDelta } from '../../../core/answer/endpoint/endpoint.ts'
-import type { PiceFigures } from '../../../core/answer/endpoint/figures.ts'
+import type { Expanded, ExpansionRequest } from '../../../cloud-bridge/pice/expander.ts'
+import type { TextDelta } from '../../../core/answer/endpoint/endpoint.ts'
 import { Prompt } from '../../../core/answer/endpoint/prompt.ts'
-import type { PicePrompts } from '../../../core/answer/sketch/prompts.ts'
 import { BrimError } from '../../../core/kit/base/errors.ts'
-import { greedy } from '../../../core/model/engine/sampler.ts'
 import { confidence } from '../../../core/policy/pice/confidence.ts'
-import { LengthRatio } from '../../../core/policy/pice/length-ratio.ts'
 import type { AnswerPlan } from '../../../core/policy/pice/plan-answer.ts'
-import type { PlanPolicy } from '../../../core/policy/pice/plan-policy.ts'
-import type { ExpandingDevice, WaitingExpansion } from '../../../core/policy/pice/state.ts'
-import { fakeClock } from '../../support/fake-clock.ts'
-import { type Call, type Reply, scriptedLlm } from '../../support/scripted-llm.ts'
-import { silentLogger } from '../../support/silent-logger.ts'
-
-const prompts: PicePrompts = {
-  foresight: 'How long?',
-  foresightUnit: 'tokens',
-  sketch: 'Sketch {level}.',
-  sketchShares: [0.4],
-  expand: 'Sketch:\n{sketch}\n\nWrite:\n{line}',
-  expandNext: 'Write:\n{line}',
-}
-
-const lines = ['keys, table', 'dog, garden', 'rain, evening']
-const texts = ['The keys are on the table.', 'The dog is in the garden.', 'It rains in the evening.']
-const whole = 'One full answer.'
-
-const devicesS = { queueS: 1, networkS: 0.5, expansionS: 1.5 }
-const sketchPlan = { mode: 'sketch', level: 1, sketchTokens: 12, fullS: 10, sketchS: 2, predictedS: 5, ...devicesS } as const
-const plans = { sketch: sketchPlan as unknown as AnswerPlan, full: { mode: 'full', reason: 'latency', fullS: 1 } as AnswerPlan }
-
-/** What a good model replies. */
-function wellBehaved({ instruction }: Call): Reply {
-  if (instruction === 'How long?') return { pieces: ['1', '20'] }
-  if (instruction.startsWith('Sketch ')) return { pieces: [lines.join('\n')] }
-  const line = /Write:\n(.*)$/.exec(instruction)?.[1]
-  return line === undefined ? { pieces: whole.split(/(?<= )/) } : { pieces: [texts[lines.indexOf(line)] ?? '?'] }
-}
-
-const expandedBy = (device: string, sentence: number, more: Partial<Expanded> = {}): Expanded => ({
-  device,
-  sentence,
-  candidate: 0,
-  model: 'slm',
-  text: texts[sentence]!,
-  tokens: 6,
-  meanLog2Probability: -1,
-  ...more,
-})
-
-interface WorldOptions {
-  readonly reply?: (call: Call) => Reply | 'waits'
-  readonly plan?: AnswerPlan
-  readonly expand?: (request: ExpansionRequest, signal: AbortSignal) => AsyncGenerator<Expanded, void>
-  readonly candidates?: number
-  readonly suits?: boolean
-  readonly sketchNext?: string
-  readonly idleDevices?: number
-  /** In the place of `plan`. */
-  readonly policy?: PlanPolicy
-}
-
-function world({
-  reply = wellBehaved,
-  plan = plans.sketch,
-  candidates = 1,
-  suits = true,
-  sketchNext,
-  idleDevices = 0,
-  ...options
-}: WorldOptions = {}) {
-  const clock = fakeClock()
-  const endpoint = scriptedLlm(reply)
-  const llm = new Llm(endpoint, { ...prompts, sketchNext })
-  const requests: ExpansionRequest[] = []
-  const judged: number[] = []
-  const ended: EndedAnswer[] = []
-  async function* inOrder({ input }: ExpansionRequest): AsyncGenerator<Expanded, void> {
-    for (const sentence of input.sentences ?? []) yield expandedBy(`d${sentence}`, sentence)
-  }
-  const expander: Expander = {
-    view: () => ({ devices: idleDevices > 0 ? [idle(idleDevices)] : [], waiting: [] }),
-    expand(request, signal) {
-      requests.push(request)
-      return (options.expand ?? inOrder)(request, signal)
-    },
-    judge: (_device, _model, confidence) => void judged.push(confidence),
-  }
-  const cloud = { speed: { waitS: 0, ttftS: 1, tpotS: 0.1 } }
-  const seen: (readonly WaitingExpansion[])[] = []
-  const policy: PlanPolicy = (question, view, ...others) => {
-    seen.push(view.waiting)
-    return options.policy?.(question, view, ...others) ?? plan
-  }
-  const planner = new Planner({
-    llm,
-    cloud,
-    expander,
-    foresight: new LengthRatio(),
-    policy,
-    suits: () => suits,
-    maxForesightMs: 1_000,
-    clock,
-  })
-  const parts = { llm, planner, expander, candidates, maxSketchMs: 1_000, maxExpansionMs: 60_000, clock, logger: silentLogger() }
-  const pice = piceEndpoint({ ...parts, onEnded: (answer) => ended.push(answer) }, 'auto')
-  return { pice, planner, calls: endpoint.calls, requests, judged, ended, seen, clock }
-}
-
-const requestOf = (more: Partial<AnswerRequest> = {}, question = 'Where is it?'): AnswerRequest => ({
-  prompt: new Prompt({ kind: 'chat', messages: [{ role: 'user', content: question }] }),
-  sampling: greedy,
-  stop: [],
-  client: 'c',
-  ...more,
-})
-
-interface Collected {
-  readonly text: string
-  readonly end: TextDelta['end']
-  readonly figures: PiceFigures
-  readonly deltas: readonly TextDelta[]
-}
-
-async function collect(deltas: AsyncIterable<TextDelta>): Promise<Collected> {
-  const all: TextDelta[] = []
-  for await (const delta of deltas) all.push(delta)
-  const last = all.at(-1)!
-  return { text: all.map(({ text }) => text).join(''), end: last.end, figures: last.pice!(), deltas: all }
-}
-
-const never = new AbortController().signal
-const ask = ({ pice }: ReturnType<typeof world>, more: Partial<AnswerRequest> = {}) =>
-  collect(pice.answer(requestOf(more), never) as AsyncGenerator<TextDelta>)
-
-/** What a plan sees that is made now. */
-async function planned({ planner, seen }: ReturnType<typeof world>): Promise<readonly WaitingExpansion[]> {
-  const request = requestOf()
-  await planner.plan({ request, messages: [{ role: 'user', content: 'When?' }] }, 'auto', never)
-  return seen.at(-1)!
-}
-
-/** Of a sketch that was cut. */
-function isRest({ request }: Call): boolean {
-  const content = request.prompt.asText()
-  return content.kind === 'chat' && content.messages.at(-1)?.content === 'Go on.'
-}
-
-const idle = (count: number): ExpandingDevice => ({
-  ...{ device: 'd', models: [], current: undefined, busyS: 0, networkS: 0 },
-  count,
-})
-
-const failed = () => new BrimError('EXPANSION_FAILED', 'no device is left')
+import {
+  ask,
+  collect,
+  expandedBy,
+  failed,
+  isRest,
+  lines,
+  never,
+  planned,
+  plans,
+  requestOf,
+  sketchPlan,
+  texts,
+  wellBehaved,
+  whole,
+  world,
+} from '../../support/pice-world.ts'
+import type { Call, Reply } from '../../support/scripted-llm.ts'
 
 describe('a sketched answer', () => {
   it('shows the sketch, then each sentence in its order, and says what is left', async () => {
