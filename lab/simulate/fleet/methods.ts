@@ -25,7 +25,7 @@ const paper = {
   policy: 'chunked',
   hat: {},
   // Answers count when they are complete, and devices are given as long as they take.
-  pice: { readsAlong: false },
+  pice: { readsAlong: false, begins: false },
   disco: { autoPatienceS: null },
   needsCloud: true,
 } as const

@@ -11,6 +11,7 @@ export function cloudMode(world: World): Mode {
 }
 
 /**
+ * What is left of the answer.
  * @param cachedTokens of the prompt's beginning, that a reply to the same conversation has left
  * @param ended the last token is there
  */
@@ -31,20 +32,23 @@ class FullAnswer implements EngineAnswer {
   readonly #world: World
   readonly #answer: Answer
   readonly #onEnd: (() => void) | undefined
+  /** That the answer has already. */
+  readonly #begunTokens: number
 
   constructor(world: World, answer: Answer, cachedTokens: number, onEnd: (() => void) | undefined) {
     this.#world = world
     this.#answer = answer
     this.cachedTokens = cachedTokens
     this.#onEnd = onEnd
+    this.#begunTokens = answer.tokens
   }
 
   get promptTokens() {
-    return this.#answer.request.promptTokens
+    return this.#answer.request.promptTokens + this.#begunTokens
   }
 
   get outputTokens() {
-    return this.#answer.request.outputTokens
+    return this.#answer.request.outputTokens - this.#begunTokens
   }
 
   get tokensPerS() {
@@ -55,7 +59,7 @@ class FullAnswer implements EngineAnswer {
     const answer = this.#answer
     if (answer.isAbandoned) return
     answer.deliver(1)
-    if (answer.tokens < this.outputTokens) return
+    if (answer.tokens < answer.request.outputTokens) return
     charge(this.#world, answer, this.promptTokens, this.outputTokens)
     answer.end()
     this.#onEnd?.()

@@ -43,6 +43,9 @@ export const PiceSettings = z
     readsAlong: on.describe(
       'plans compare when streamed answers have been read, at their rates; false: when they are complete, as PICE',
     ),
+    begins: on.describe(
+      'the LLM writes the first sentence while the answer is planned; false: nothing before the sketch, as PICE',
+    ),
     sparesDevices: on.describe(
       'devices use no abler small model than planned while others wait; false: whichever is in time, as PICE',
     ),

@@ -1,5 +1,5 @@
 import { readerRates } from '../../../../core/kit/base/reader-rates.ts'
-import { AnswerPlanner, type PlanSituation } from '../../../../core/policy/pice/answer-planner.ts'
+import { AnswerPlanner, type PlannedAnswer, type PlanSituation } from '../../../../core/policy/pice/answer-planner.ts'
 import { expansionTime } from '../../../../core/policy/pice/expansion-deadline.ts'
 import { LengthRatio } from '../../../../core/policy/pice/length-ratio.ts'
 import { parseObjectives } from '../../../../core/policy/pice/objectives-text.ts'
@@ -54,7 +54,7 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
 
   /** After a reply to the same conversation, which has left its prompt in the cache. */
   const inFull = (answer: Answer, ended?: () => void) =>
-    answerInFull(world, answer, settings.sharesPrefix ? answer.request.promptTokens : 0, ended)
+    answerInFull(world, answer, settings.sharesPrefix ? answer.request.promptTokens + answer.tokens : 0, ended)
 
   /**
    * @param cachedTokens that an earlier reply to the same conversation has left
@@ -94,15 +94,66 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
     return stop
   }
 
-  function foresee(answer: Answer): void {
-    const { outputTokens } = answer.request
+  /** @param planned gets the plan. @param refused the LLM names no length. @returns stops it */
+  function foresee(
+    answer: Answer,
+    cachedTokens: number,
+    planned: (plan: PlannedAnswer, named: number) => void,
+    refused?: () => void,
+  ): () => void {
     const askedMs = simulation.nowMs
-    reply(answer, instructionTokens.foresight, 0, foresightTokens, () => {
-      const named = foreseen(outputTokens)
+    const ended = () => {
+      const named = foreseen(answer.request.outputTokens)
       const waitedS = (simulation.nowMs - askedMs) / 1_000
-      const { plan, expectedTokens } = planner.plan(plannedOf(answer), named, waitedS, situation())
+      planned(planner.plan(plannedOf(answer), named, waitedS, situation()), named)
+    }
+    return reply(answer, instructionTokens.foresight, cachedTokens, foresightTokens, ended, refused)
+  }
+
+  /** The plan comes first, then the answer. */
+  function plan(answer: Answer): void {
+    foresee(answer, 0, ({ plan, expectedTokens }, named) => {
       if (plan.mode === 'sketch') sketch(answer, expectedTokens!, plan)
-      else inFull(answer, () => planner.learnLength(named, outputTokens))
+      else inFull(answer, () => planner.learnLength(named, answer.request.outputTokens))
+    })
+  }
+
+  /** The LLM begins to answer, and its first token the foresight. If the plan is a sketch, it ends with its sentence. */
+  function open(answer: Answer): void {
+    const { promptTokens, outputTokens, sharedTokens, tokensPerS } = answer.request
+    let sketched: { readonly plan: SketchPlan; readonly expectedTokens: number } | undefined
+    let named: number | undefined
+    let stopForesight = () => {}
+    let isOpen = true
+    const close = () => {
+      isOpen = false
+      charge(world, answer, promptTokens, answer.tokens)
+    }
+    const planned = ({ plan, expectedTokens }: PlannedAnswer, tokens: number) => {
+      if (plan.mode === 'sketch') sketched = { plan, expectedTokens: expectedTokens! }
+      else named = tokens
+    }
+    const stop = llm.answer({
+      ...{ promptTokens, outputTokens, tokensPerS, cachedTokens: sharedTokens },
+      token() {
+        answer.deliver(1)
+        if (answer.tokens === outputTokens) {
+          stopForesight()
+          close()
+          answer.end()
+          if (named !== undefined) planner.learnLength(named, outputTokens)
+        } else if (answer.tokens === 1) stopForesight = foresee(answer, promptTokens, planned, () => {})
+        else if (sketched && answer.tokens % Math.round(settings.tokensPerSentence) === 0) {
+          stop()
+          close()
+          sketch(answer, sketched.expectedTokens, sketched.plan)
+        }
+      },
+      refused: () => answer.end('queue full'),
+    })
+    answer.workedOnBy(() => {
+      stop()
+      if (isOpen) close()
     })
   }
 
@@ -125,7 +176,8 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
       end()
       answer.work.sketchTokens = sketchTokens
       const { tokensPerSentence, candidates, expansionS, sparesDevices } = settings
-      const written = writeSketch(answer.request, { sketchTokens, expectedTokens, tokensPerSentence }, chance.sketches)
+      const left = { promptTokens, outputTokens: answer.request.outputTokens - answer.tokens }
+      const written = writeSketch(left, { sketchTokens, expectedTokens, tokensPerSentence }, chance.sketches)
       if (written.words.length < 2) return void inFull(answer)
       const sentences = new Sentences(answer, written, candidates)
       const { queueS, networkS, expansionS: expandS } = plan
@@ -187,8 +239,9 @@ export function sketchMode(world: World, policy: SketchPolicy): Mode {
   return {
     begin(answer) {
       const suits = chance.sketches.next() < settings.suitableShare
-      if (suits && !planner.planEarly(plannedOf(answer), situation())) foresee(answer)
-      else answerInFull(world, answer)
+      if (!suits || planner.planEarly(plannedOf(answer), situation())) answerInFull(world, answer)
+      else if (settings.begins) open(answer)
+      else plan(answer)
     },
   }
 }

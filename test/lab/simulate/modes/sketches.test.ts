@@ -100,7 +100,7 @@ describe('sketches that devices expand', () => {
   it('count: sketches and foresight by the LLM, expansions by devices', async () => {
     const { records } = await run({
       mode: 'static',
-      pice: { sketchMissTokens: 0, sketchShares: [0.5], foresightError: 0 },
+      pice: { begins: false, sketchMissTokens: 0, sketchShares: [0.5], foresightError: 0 },
       outputTokens: 400,
     })
     const sketched = records.filter(({ sketchTokens }) => sketchTokens > 0)
@@ -109,6 +109,23 @@ describe('sketches that devices expand', () => {
       expect(sketchTokens).toBe(200)
       if (deviceOutputTokens === 400) expect(serverOutputTokens).toBe(203)
     }
+  })
+
+  it('follow a sentence of the LLM, which comes as soon as a full answer', async () => {
+    const asked = { requests: 20, perS: 0.3, outputTokens: 400 }
+    const pice = { sketchMissTokens: 0, sketchShares: [0.5], foresightError: 0 }
+    const begun = await run({ ...asked, mode: 'static', pice })
+    const sketched = begun.records.filter(({ sketchTokens }) => sketchTokens > 0)
+    expect(sketched.length).toBeGreaterThan(5)
+    for (const { serverOutputTokens, deviceOutputTokens, tokens } of sketched) {
+      expect(tokens).toBe(400)
+      const opening = 400 - deviceOutputTokens
+      expect([opening % 20, serverOutputTokens]).toEqual([0, 203 + opening])
+      expect(opening).toBeGreaterThan(0)
+    }
+    const ttft = ({ result }: typeof begun) => result.all.ttftMs.mean
+    expect(ttft(begun)).toBeLessThan(1.2 * ttft(await run({ ...asked, mode: 'cloud' })))
+    expect(ttft(begun)).toBeLessThan(0.5 * ttft(await run({ ...asked, mode: 'static', pice: { ...pice, begins: false } })))
   })
 
   it('are not made of short answers, nor of unsuitable questions', async () => {
@@ -120,7 +137,10 @@ describe('sketches that devices expand', () => {
   })
 
   it('have as many candidates as asked for, which cost devices', async () => {
-    const [one, two] = [await run({ mode: 'static' }), await run({ mode: 'static', pice: { candidates: 2 } })]
+    const [one, two] = [
+      await run({ mode: 'static', pice: { begins: false } }),
+      await run({ mode: 'static', pice: { begins: false, candidates: 2 } }),
+    ]
     const each = ({ records }: typeof one) =>
       records.flatMap(({ deviceOutputTokens, outputTokens, sketchTokens }) =>
         sketchTokens > 0 ? [deviceOutputTokens / outputTokens] : [],
