@@ -4,7 +4,7 @@ import type { AnswerLog } from '../llm/journalled-endpoint.ts'
 import type { FullRecord, PiceRecord, TextRecord } from './answer-log.ts'
 import type { AnswerRecords } from './answer-records.ts'
 import type { Asked, Llm } from './llm.ts'
-import { type OpeningPiece, textOf, tokensOf } from './opening.ts'
+import { type OpeningPiece, openingText, openingTokens } from './opening.ts'
 
 export interface FullOptions {
   /** The client may have lines of a sketch, which the answer replaces. */
@@ -67,7 +67,7 @@ export class FullAnswer {
   ): AsyncGenerator<TextDelta, void> {
     const llm = this.#llm
     const log = { ...this.#log, written, begin: () => {} }
-    let tokens = tokensOf(opening)
+    let tokens = openingTokens(opening)
     let isFirst = true
     for await (const delta of llm.answer(begun(this.#asked, opening, tokens), log, this.#signal)) {
       const { text, tokenCount, end } = delta
@@ -93,6 +93,6 @@ export function* openingDeltas(
 function begun(asked: Asked, opening: readonly OpeningPiece[], tokens: number): Asked {
   if (opening.length === 0) return asked
   const { maxTokens } = asked.request
-  const answered = { text: textOf(opening) }
+  const answered = { text: openingText(opening) }
   return { ...asked, request: { ...asked.request, answered, ...(maxTokens !== undefined && { maxTokens: maxTokens - tokens }) } }
 }

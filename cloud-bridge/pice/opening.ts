@@ -10,8 +10,8 @@ export interface OpeningPiece {
   readonly tokens: number
 }
 
-export const textOf = (pieces: readonly OpeningPiece[]): string => pieces.map(({ text }) => text).join('')
-export const tokensOf = (pieces: readonly OpeningPiece[]): number => pieces.reduce((sum, { tokens }) => sum + tokens, 0)
+export const openingText = (pieces: readonly OpeningPiece[]): string => pieces.map(({ text }) => text).join('')
+export const openingTokens = (pieces: readonly OpeningPiece[]): number => pieces.reduce((sum, { tokens }) => sum + tokens, 0)
 
 /**
  * The LLM's full answer, of which a reader gets the beginning while the answer is planned. Then it goes on, or ends with a sentence
@@ -55,9 +55,9 @@ export class Opening {
 
   /** Up to the end of a sentence. @returns whether it is there; else the LLM goes on. @throws BrimError of the LLM */
   async *toEnd(): AsyncGenerator<TextDelta, boolean> {
-    while (!this.#hasEnded && tokensOf(this.pieces) < maxTokens) {
+    while (!this.#hasEnded && openingTokens(this.pieces) < maxTokens) {
       const next = await this.#peek()
-      if (!next.done && mayEndBefore(textOf(this.pieces), next.value.text)) return true
+      if (!next.done && mayEndBefore(openingText(this.pieces), next.value.text)) return true
       yield* this.#take(next)
     }
     return false
@@ -78,7 +78,7 @@ export class Opening {
   #peek(): Promise<IteratorResult<TextDelta, void>> {
     if (!this.#next) {
       this.#next = this.#answer.next()
-      // It may fail while nobody waits for it.
+      // It may fail while nothing waits for it.
       this.#next.catch(() => {})
     }
     return this.#next

@@ -14,7 +14,7 @@ import { Expansions } from './expansions.ts'
 import { LineTexts } from './line-texts.ts'
 import type { Asked } from './llm.ts'
 import { OpenedLines } from './opened-lines.ts'
-import { type OpeningPiece, textOf, tokensOf } from './opening.ts'
+import { type OpeningPiece, openingText, openingTokens } from './opening.ts'
 import type { Planner } from './planner.ts'
 import { Sentences } from './sentences.ts'
 import { type SketchFailure, type SketchParts, writeSketch } from './write-sketch.ts'
@@ -122,7 +122,7 @@ export class SketchedAnswer {
     this.#answer.records.figures.level = plan.level
     let lines: readonly string[] | SketchFailure
     let complete: readonly string[] = []
-    const opened = new OpenedLines(textOf(this.#answer.opening))
+    const opened = new OpenedLines(openingText(this.#answer.opening))
     const early = this.#earlyText(expectedTokens, plan, opened)
     try {
       lines = yield* writeSketch(this.#parts, {
@@ -183,7 +183,7 @@ export class SketchedAnswer {
 
   /** Of its lines. The first one counts for all. */
   #openingRecords(lines: readonly string[]): SentenceRecord[] {
-    return lines.map((line, at) => this.#texts.opening(parseLine(line), at, at === 0 ? tokensOf(this.#answer.opening) : 0))
+    return lines.map((line, at) => this.#texts.opening(parseLine(line), at, at === 0 ? openingTokens(this.#answer.opening) : 0))
   }
 
   #recordOf(lines: readonly string[], expectedTokens: number, plan: SketchPlan, opened: OpenedLines): SketchRecord {
@@ -227,7 +227,7 @@ export class SketchedAnswer {
     const { figures, opening } = record
     const openingLines = opening?.lines ?? 0
     const { maxTokens = Number.POSITIVE_INFINITY } = this.#answer.asked.request
-    const opened = { text: textOf(this.#answer.opening), lines: openingLines }
+    const opened = { text: openingText(this.#answer.opening), lines: openingLines }
     const sentences = new Sentences(record.lines, this.#parts.candidates, maxTokens, opened)
     const { order } = sentences
     this.#answer.records.resetFigures(figures)
