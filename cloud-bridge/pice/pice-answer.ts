@@ -10,7 +10,7 @@ import type { Asked } from './llm.ts'
 import { Opening, type OpeningPiece } from './opening.ts'
 import type { PlannedConversation, Planner } from './planner.ts'
 import type { WrittenByDevice } from './relevance-check.ts'
-import { type FullReason, SketchedAnswer, type SketchingParts } from './sketched-answer.ts'
+import { type SketchEnd, SketchedAnswer, type SketchingParts } from './sketched-answer.ts'
 
 export interface AnswerParts extends SketchingParts {
   readonly planner: Planner
@@ -151,7 +151,7 @@ export class PiceAnswer {
     return isOther ? undefined : (tokens: number) => this.#parts.planner.learnLength(foreseenTokens, tokens)
   }
 
-  async *#sketch(made: (sketched: SketchedAnswer) => AsyncGenerator<TextDelta, FullReason>): AsyncGenerator<TextDelta, void> {
+  async *#sketch(made: (sketched: SketchedAnswer) => AsyncGenerator<TextDelta, SketchEnd>): AsyncGenerator<TextDelta, void> {
     const answer = {
       id: this.#id,
       asked: this.#asked,

@@ -41,7 +41,7 @@ export interface AnswerToSketch {
 }
 
 /** Why the LLM answers in full after all; undefined: the answer is complete. */
-export type FullReason = SketchFailure | 'expansion' | undefined
+export type SketchEnd = SketchFailure | 'expansion' | undefined
 
 /** The lines of a sketch, written out by devices: one answer, or what follows its opening. */
 export class SketchedAnswer {
@@ -73,7 +73,7 @@ export class SketchedAnswer {
    * The LLM writes the sketch, and devices expand it; without a usable one in time, the LLM answers in full.
    * @param expectedTokens of the answer. @throws BrimError of the LLM, CANCELED
    */
-  async *deltas(expectedTokens: number, plan: SketchPlan): AsyncGenerator<TextDelta, FullReason> {
+  async *deltas(expectedTokens: number, plan: SketchPlan): AsyncGenerator<TextDelta, SketchEnd> {
     const expansions = new Expansions(this.#parts.expander, this.#answer.signal)
     try {
       return yield* this.#sketchFor(expectedTokens, plan, expansions)
@@ -83,7 +83,7 @@ export class SketchedAnswer {
   }
 
   /** What follows its opening after an interruption. @param written its sentences that are there. @throws as `deltas` */
-  async *resumed(record: SketchRecord, written: readonly SentenceRecord[]): AsyncGenerator<TextDelta, FullReason> {
+  async *resumed(record: SketchRecord, written: readonly SentenceRecord[]): AsyncGenerator<TextDelta, SketchEnd> {
     const sketch = record.goesOn ? yield* this.#restOf(record, record.goesOn) : record
     return yield* this.#expand(sketch, written, new Expansions(this.#parts.expander, this.#answer.signal))
   }
@@ -117,7 +117,7 @@ export class SketchedAnswer {
     }
   }
 
-  async *#sketchFor(expectedTokens: number, plan: SketchPlan, expansions: Expansions): AsyncGenerator<TextDelta, FullReason> {
+  async *#sketchFor(expectedTokens: number, plan: SketchPlan, expansions: Expansions): AsyncGenerator<TextDelta, SketchEnd> {
     const end = this.#parts.planner.begin(this.#answer.id, expectedTokens, plan)
     this.#answer.records.figures.level = plan.level
     let lines: readonly string[] | SketchFailure
@@ -223,7 +223,7 @@ export class SketchedAnswer {
     written: readonly SentenceRecord[],
     expansions: Expansions,
     sent = 0,
-  ): AsyncGenerator<TextDelta, FullReason> {
+  ): AsyncGenerator<TextDelta, SketchEnd> {
     const { figures, opening } = record
     const openingLines = opening?.lines ?? 0
     const { maxTokens = Number.POSITIVE_INFINITY } = this.#answer.asked.request
