@@ -2,6 +2,7 @@ import type { TextDelta } from '../../core/answer/endpoint/endpoint.ts'
 import type { PiceFigures } from '../../core/answer/endpoint/figures.ts'
 import { maxOpenedTemperature } from '../../core/answer/sketch/prompts.ts'
 import type { BridgeMode } from '../../core/kit/base/answer-modes.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 import type { AnswerLog } from '../llm/journalled-endpoint.ts'
 import type { FullRecord, SentenceRecord, SketchRecord } from './answer-log.ts'
 import { AnswerRecords } from './answer-records.ts'
@@ -26,6 +27,10 @@ export interface EndedAnswer {
   /** Those whose sentences it has. */
   readonly byDevices: readonly WrittenByDevice[]
 }
+
+/** By an LLM whose queue is full, to go on with an answer that has begun; and the wait after each, where it names none. */
+const maxRefusals = 30
+const refusedMs = 1_000
 
 /** One answer with PICE: planned and made, or continued where its log ends. */
 export class PiceAnswer {
@@ -165,9 +170,19 @@ export class PiceAnswer {
     if (reason) yield* this.#full(reason)
   }
 
-  /** @param learn is told the length of an answer that ends by itself */
-  #full(reason: string, learn?: (tokens: number) => void): AsyncGenerator<TextDelta, void> {
-    return this.#llmAnswer.deltas(reason, { hidesSketch: this.#hasSketch, learn, opening: this.#opening })
+  /** @param learn is told the length of an answer that ends by itself. @throws BrimError of the LLM */
+  async *#full(reason: string, learn?: (tokens: number) => void): AsyncGenerator<TextDelta, void> {
+    const options = { hidesSketch: this.#hasSketch, learn, opening: this.#opening }
+    for (let refusals = 1; ; refusals++) {
+      try {
+        return yield* this.#llmAnswer.deltas(reason, options)
+      } catch (err) {
+        // Nothing of it has come. A client that has the opening waits, as others do that have nothing.
+        const isRefused = err instanceof BrimError && err.code === 'QUEUE_FULL'
+        if (!isRefused || this.#opening.length === 0 || refusals > maxRefusals) throw err
+        await this.#parts.clock.sleep(err.retryAfterMs ?? refusedMs, this.#signal)
+      }
+    }
   }
 
   /** The client may have lines of a sketch, which a full answer replaces. */

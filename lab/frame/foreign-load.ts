@@ -23,6 +23,8 @@ export const foreignLimits = { before: 0.15, mean: 0.1, max: 0.5 } as const
 
 const beforeMs = 2_000
 const windowMs = 10_000
+/** What a process uses after its last reading is lost with it. */
+const readMs = 2_000
 
 /** What exceeds its limit; undefined if nothing does. */
 export function disturbanceOf(load: Partial<ForeignLoad>): string | undefined {
@@ -78,14 +80,18 @@ export class ForeignLoadMeter {
 
   start(): void {
     this.#first = this.#last = this.#reading()
-    this.#timer = setInterval(() => this.sample(), windowMs).unref()
+    this.#timer = setInterval(() => this.#look(), readMs).unref()
   }
 
   /** Ends a window, if it is long enough to judge. */
   sample(): void {
+    this.#look(windowMs / 2)
+  }
+
+  #look(leastMs = windowMs): void {
     const last = this.#last
     const now = last && this.#reading()
-    if (!now || now.atMs - last.atMs < windowMs / 2) return
+    if (!now || now.atMs - last.atMs < leastMs) return
     this.#max = Math.max(this.#max, foreignCores(last, now))
     this.#last = now
   }

@@ -42,12 +42,15 @@ export function validateTokenflow({ runs }: BenchDocument, machine: Hardware): V
     })
 }
 
-/** The machine when it writes answers: with what choosing, decoding and sending tokens take, which HAT leaves to devices. */
+/**
+ * The machine when it writes answers: with what choosing, decoding and sending tokens take, which HAT leaves to devices, and without
+ * what separate sessions cost: the streams of a step take as long as a saturated bridge shows.
+ */
 function answeringMachine(machine: Hardware, saturatedTokensPerS: number): Hardware {
   const shape = modelNamed('brim-demo')
   const hardware = { ...machine, flopPerS: machine.flopPerS / rowFactor }
   const missingS = saturated.streams / saturatedTokensPerS - predictedS(hardware, { shape, part: wholeModel(shape) }, saturated)
-  return { ...hardware, streamS: hardware.streamS + Math.max(0, missingS) / saturated.streams / shape.layers }
+  return { ...hardware, streamS: Math.max(0, hardware.streamS + missingS / saturated.streams / shape.layers) }
 }
 
 function liveTimes({ atMs, firstMs, lastMs, tokens }: Omit<KeptFlowSample, 'promptTokens' | 'tokensPerS'>): AnswerTimes {

@@ -107,6 +107,23 @@ describe('an answer that the LLM begins itself', () => {
     expect(last.maxTokens).toBe(200 - texts[0]!.split(' ').length)
   })
 
+  it('waits where the queue of the LLM is full: its reader has the beginning', async () => {
+    let refusals = 2
+    const w = begun({
+      reply: (call) => {
+        if (call.instruction.startsWith('Sketch')) return { pieces: [], error: failed() }
+        const isRefused = call.request.answered !== undefined && refusals-- > 0
+        return isRefused ? { pieces: [], error: new BrimError('QUEUE_FULL', 'full', { retryAfterMs: 2_000 }) } : reply(call)
+      },
+    })
+    const answer = ask(w)
+    for (let turns = 0; turns < 40; turns++) await new Promise(setImmediate)
+    expect(w.calls.filter(({ request }) => request.answered)).toHaveLength(1)
+    await w.clock.advance(2_000)
+    await w.clock.advance(2_000)
+    expect((await answer).text).toBe(full)
+  })
+
   it('goes on after its first sentence where no device writes anything', async () => {
     const w = begun({
       // biome-ignore lint/correctness/useYield: it fails before any sentence.
