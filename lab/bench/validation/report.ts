@@ -68,15 +68,7 @@ const percent = (share: number | null) => toPercent(share, 1)
 function findings(document: BenchDocument): string {
   const worst = [...cellsIn(document)].sort((a, b) => b.error - a.error).slice(0, 3)
   return `- The figures of the summary are errors of the median run: half of the runs are predicted better. Farthest off are
-  ${worst.map(({ bench, run, metric, error }) => `${bench}, ${run}: ${metric} (${percent(error)})`).join('; ')}.
-- The machine itself does not repeat its figures better than this: with FCFS, which ignores how fast readers are, TokenFlow's bursts of
-  60 have a throughput of 853 to 1,030 tokens/s in the four runs of one document, and a TTFT of 5.5 to 7.2 s.
-- PICE at three times what the cloud serves: that live run shared its cores with compilers and broke down. A later one on a quieter
-  machine had 1.21 times cloud-only's throughput; the simulated one has 1.32.
-- TokenFlow in bursts: what it moves between the KV tiers costs the bridge's core more than is simulated, and slows its steps: 80 LL has
-  555 tokens/s, simulated 884. Under Poisson arrivals, where little is moved, first tokens come after 53 and 77 ms, simulated 42 and 60.
-- TokenFlow's ablations and Andes are predicted worst: what they move or compute again competes with steps for the bridge's only
-  core, and whether Andes preempts turns on a few tokens per second of throughput.`
+  ${worst.map(({ bench, run, metric, error }) => `${bench}, ${run}: ${metric} (${percent(error)})`).join('; ')}.`
 }
 
 function conditions({ conditions: { fit } }: BenchDocument): string {
