@@ -1,6 +1,7 @@
 import { dirname, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig, type Plugin } from 'vitest/config'
+import { LongestFirst } from './test/support/longest-first.ts'
 
 const integration = 'test/**/*.integration.test.ts'
 /** They measure the memory or the children of their process. */
@@ -36,6 +37,7 @@ export default defineConfig({
     // test constructs and closes, so files do not see each other.
     isolate: false,
     maxWorkers: 2,
+    sequence: { sequencer: LongestFirst },
     // For machines that do other work too: no test needs half of it.
     testTimeout: 60_000,
     hookTimeout: 60_000,

@@ -164,6 +164,7 @@ class Message {
   }
 
   #varint(value: number): this {
+    if (value >= 0 && value < 0x80) return this.#append(Uint8Array.of(value))
     const bytes: number[] = []
     let rest = BigInt.asUintN(64, BigInt(value))
     while (rest >= 0x80n) {

@@ -52,7 +52,8 @@ interface StoredTensor {
 export class TensorFiles implements CheckpointTensors {
   readonly #tensors = new Map<string, StoredTensor>()
   readonly #handles: FileHandle[] = []
-  readonly #chunk = Buffer.alloc(chunkBytes)
+  /** Grows to what one read takes. */
+  #chunk = Buffer.alloc(0)
 
   /** For error messages: the name of the file, or "the checkpoint's files" if there are several. */
   readonly name: string
@@ -220,6 +221,7 @@ export class TensorFiles implements CheckpointTensors {
 
   /** @returns a view that the next call overwrites */
   async #fill({ info, handle }: StoredTensor, from: number, bytes: number): Promise<Uint8Array> {
+    if (this.#chunk.length < bytes) this.#chunk = Buffer.allocUnsafeSlow(bytes)
     let done = 0
     while (done < bytes) {
       const { bytesRead } = await handle.read(this.#chunk, done, bytes - done, info.offset + from + done)

@@ -15,7 +15,7 @@ import type { FileSink } from './bundle-draft.ts'
 import { lossOf, type OnConverted } from './conversions.ts'
 import { goldenRows } from './golden.ts'
 import { multiplyRows } from './golden-math.ts'
-import type { Matrix, Vector } from './parameters.ts'
+import { listParameters, type Matrix, type Vector } from './parameters.ts'
 import type { TensorSource } from './tensor-files.ts'
 import { type BlockPacking, type PackedValues, quantisedTypes } from './tensor-types.ts'
 import { matrixFormat, matrixNames, type PartPlan } from './weight-plan.ts'
@@ -38,8 +38,8 @@ export class WeightWriter {
   readonly #signal: AbortSignal | undefined
   readonly #onBytes: (bytes: number) => void
   readonly #onConverted: OnConverted
-  readonly #values = new Float32Array(chunkValues)
-  readonly #stored = new Uint16Array(chunkValues)
+  readonly #values: Float32Array
+  readonly #stored: Uint16Array
 
   /** @param sink undefined for a part whose weights are all shared */
   constructor(
@@ -55,6 +55,11 @@ export class WeightWriter {
     this.#signal = options.signal
     this.#onBytes = options.onBytes
     this.#onConverted = options.onConverted
+    // Of a small model, whole pieces would take longer to allocate than its weights to convert.
+    const sizes = listParameters(plan.parameters).map((each) => ('rows' in each ? each.rows * each.columns : 0))
+    const largest = Math.max(0, ...sizes)
+    this.#values = new Float32Array(Math.min(chunkValues, largest))
+    this.#stored = new Uint16Array(this.#values.length)
   }
 
   /** Writes float32 values that are not from the checkpoint. */
