@@ -460,10 +460,21 @@ describe('ways out of a device', () => {
     'agent/commands/ask.ts': 'another process: a client of the agent, or of the bridge that its user names',
     'agent/commands/budget.ts': 'a client of the agent',
     'agent/commands/disclosures.ts': 'a client of the agent',
+    'agent/link/find-bridges.ts': 'asks by multicast DNS for bridges, and sends nothing else',
     'agent/commands/bridge-check.ts': 'checks that a port is open',
     'agent/commands/support-bundle.ts': 'what its user sends is in a file first',
   }
-  const packages = ['ws', 'mqtt', 'node:net', 'node:tls', 'node:http', 'node:https', 'node:http2', 'node:dgram']
+  const packages = [
+    'ws',
+    'mqtt',
+    'node:net',
+    'node:tls',
+    'node:http',
+    'node:https',
+    'node:http2',
+    'node:dgram',
+    'bonjour-service',
+  ]
   const harmless = ['isIP', 'isIPv4', 'isIPv6', 'BlockList']
 
   /** Names that a file takes as values, by module. */
