@@ -5,6 +5,7 @@ import { errorText, PageApi, RequestFailed, type User } from './api.ts'
 import { ChatPage } from './chat.tsx'
 import { ChatModel } from './chat-model.ts'
 import { DevicePage } from './device.tsx'
+import { DisclosuresPage } from './disclosures.tsx'
 import { FleetPage } from './fleet.tsx'
 import { FleetModel } from './fleet-model.ts'
 import { JobPage, JobsPage } from './jobs.tsx'
@@ -13,15 +14,24 @@ import { MetricsModel } from './metrics.ts'
 import { SessionContext, useTask } from './model.ts'
 import { OwnDevicePage } from './own-device.tsx'
 import { Notice } from './parts.tsx'
+import { ReplayModel } from './replay-model.ts'
 import { RolloutsPage } from './rollouts.tsx'
 
 const api = new PageApi(document.documentElement.dataset)
 
-const titles = { own: 'Device', fleet: 'Fleet', chat: 'Chat', answers: 'Answers', jobs: 'Jobs', rollouts: 'Rollouts' } as const
+const titles = {
+  own: 'Device',
+  fleet: 'Fleet',
+  chat: 'Chat',
+  answers: 'Answers',
+  disclosures: 'Disclosures',
+  jobs: 'Jobs',
+  rollouts: 'Rollouts',
+} as const
 
 /** What a role may see. A client asks, and sees nothing else; a viewer may not ask. */
 function viewsOf(role: User['role']): readonly (keyof typeof titles)[] {
-  if (api.server === 'agent') return ['own', 'chat', 'answers']
+  if (api.server === 'agent') return ['own', 'chat', 'answers', 'disclosures']
   if (role === 'client') return ['chat', 'answers']
   return role === 'viewer' ? ['fleet', 'answers', 'rollouts'] : ['fleet', 'chat', 'answers', 'jobs', 'rollouts']
 }
@@ -81,9 +91,11 @@ function Views({ user: { name, role }, leave }: { readonly user: User; readonly 
     if (shown === 'fleet') return <FleetPage fleet={fleet} metrics={metrics} />
     if (shown === 'device') return <DevicePage id={id} key={id} />
     if (shown === 'chat') return <ChatPage chat={chat} />
-    if (shown === 'answers') return <AnswersPage chat={chat} metrics={seesFleet ? metrics : undefined} />
+    if (shown === 'answers') return <AnswersPage chat={chat} replay={replay} metrics={seesFleet ? metrics : undefined} />
+    if (shown === 'disclosures') return <DisclosuresPage />
     if (shown === 'jobs') return <JobsPage />
     if (shown === 'job') return <JobPage id={id} key={id} />
+  const replay = useMemo(() => new ReplayModel(), [])
     if (shown === 'rollouts') return <RolloutsPage key="" />
     if (shown === 'rollout') return <RolloutsPage id={id} key={id} />
     return <Notice text={`there is no view "${shown}"`} isProblem />
