@@ -39,6 +39,16 @@ function viewsOf(role: User['role']): readonly (keyof typeof titles)[] {
 /** `#/device/jetson-01` → device, jetson-01. Names of ours need no encoding. */
 const routeOf = (hash: string) => hash.replace(/^#\//, '').split('/') as [view: string, id?: string]
 
+const codeOf = (hash: string) => /^#\/login\/([\w.-]+)$/.exec(hash)?.[1]
+
+/** The code of “brim login --browser” is taken out of the URL before it is used: it would stay in the history. */
+async function exchangeCode(): Promise<void> {
+  const code = codeOf(location.hash)
+  if (code === undefined) return
+  history.replaceState(null, '', '#/')
+  await api.exchange(code)
+}
+
 function App() {
   /** Null: a key is needed. */
   const [user, setUser] = useState<User | null>()
@@ -46,6 +56,7 @@ function App() {
   async function logIn(key?: string) {
     if (key !== undefined) api.key = key
     try {
+      await exchangeCode()
       setUser((await api.login()) ?? null)
       setProblem(undefined)
     } catch (error) {
@@ -61,7 +72,12 @@ function App() {
   }
   useEffect(() => {
     api.onRefused = () => leave('the server does not accept this key')
+    const enter = () => {
+      if (codeOf(location.hash) !== undefined) void logIn()
+    }
+    addEventListener('hashchange', enter)
     void logIn()
+    return () => removeEventListener('hashchange', enter)
   }, [])
   if (user === undefined) return null
   return user ? <Views user={user} leave={() => leave()} /> : <LoginForm server={api.server} problem={problem} onKey={logIn} />
@@ -78,6 +94,7 @@ function Views({ user: { name, role }, leave }: { readonly user: User; readonly 
   const session = useMemo(() => ({ api, isOperator: views.includes('jobs') }), [role])
   const fleet = useMemo(() => new FleetModel(api), [])
   const chat = useMemo(() => new ChatModel(api), [])
+  const replay = useMemo(() => new ReplayModel(), [])
   const metrics = useMemo(() => new MetricsModel(api), [])
   const seesFleet = views.includes('fleet')
   // While another view is open, too: the list is up to date at once.
@@ -95,7 +112,6 @@ function Views({ user: { name, role }, leave }: { readonly user: User; readonly 
     if (shown === 'disclosures') return <DisclosuresPage />
     if (shown === 'jobs') return <JobsPage />
     if (shown === 'job') return <JobPage id={id} key={id} />
-  const replay = useMemo(() => new ReplayModel(), [])
     if (shown === 'rollouts') return <RolloutsPage key="" />
     if (shown === 'rollout') return <RolloutsPage id={id} key={id} />
     return <Notice text={`there is no view "${shown}"`} isProblem />
