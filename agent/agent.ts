@@ -11,6 +11,7 @@ import { openBridgeCredentials } from './identity/identities.ts'
 import { Answering } from './parts/answering.ts'
 import { openApi } from './parts/api.ts'
 import { openBase } from './parts/base.ts'
+import { searchBridges } from './parts/bridge-search.ts'
 import { openBudget } from './parts/budget.ts'
 import { type Changes, openChanges } from './parts/changes.ts'
 import { openDispatch } from './parts/dispatch.ts'
@@ -111,6 +112,7 @@ export async function startAgent(
       smallModels.update()
     })
     links.start((url) => [work.jobs.service(url), remote.service(url)])
+    searchBridges(base, identities, links)
     reporter.start()
     changing.start()
     smallModels.start()

@@ -4,7 +4,7 @@ import { type Clock, systemClock } from '../core/kit/base/clock.ts'
 import { createClosers } from '../core/kit/base/closers.ts'
 import { pinOf } from '../core/kit/base/tls-pin.ts'
 import { tryOrLog } from '../core/kit/base/try-or-log.ts'
-import { version } from '../core/kit/base/version.ts'
+import { release, version } from '../core/kit/base/version.ts'
 import { urlHost } from '../core/kit/listen/listen.ts'
 import { VerifiedBundles } from '../core/model/bundle/verified-bundles.ts'
 import { type BridgeState, dataPath, noModelId } from '../core/wire/protocol/messages.ts'
@@ -12,6 +12,7 @@ import { mqttPath, webSocketBroker } from '../core/wire/protocol/mqtt-url.ts'
 import { type BridgeSettings, readBridgeConfig } from './config.ts'
 import type { Certificate } from './http/certificate.ts'
 import { forgetAddress, writeAddress } from './identity/local-access.ts'
+import { announceBridge } from './link/announce-bridge.ts'
 import { connectControl } from './link/control.ts'
 import { openAccess } from './parts/access.ts'
 import { openAuthorizer } from './parts/authorizer.ts'
@@ -97,6 +98,7 @@ async function openBridge(base: Base, variant: BridgeVariant, node?: PrimaryNode
   const mqttUrl = broker.url ?? webSocketBroker(httpUrl)
   const dataUrl = config.dataUrl ?? `${certificate ? 'wss' : 'ws'}://${authority}${dataPath}`
   showAddress(base, httpUrl, certificate)
+  if (config.announce) await announceInNetwork(base, http.port, certificate)
   const control = await connectControl({
     url: mqttUrl,
     openStream: broker.openStream,
@@ -178,4 +180,22 @@ function showAddress({ config, closers, logger }: Base, httpUrl: string, certifi
   write()
   certificate?.onChange(write)
   closers.push(() => forgetAddress(config.stateDir))
+}
+
+/** Multicast DNS, for devices that know no bridge. */
+async function announceInNetwork(
+  { config, clock, closers, logger }: Base,
+  port: number,
+  certificate: Certificate | undefined,
+): Promise<void> {
+  const { id, fleet, host } = config
+  const announced = await announceBridge({
+    port,
+    describe: () => ({ id, fleet, version: release, path: '/', ...(certificate && { pin: pinIn(certificate) }) }),
+    at: { address: host === '0.0.0.0' ? undefined : host },
+    clock,
+    logger: logger.child({ component: 'mdns' }),
+  })
+  certificate?.onChange(announced.update)
+  closers.push(announced.close)
 }

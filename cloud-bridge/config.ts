@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { bridgeModes } from '../core/kit/base/answer-modes.ts'
 import { parseConfig } from '../core/kit/base/config.ts'
+import { isLoopback } from '../core/kit/base/loopback.ts'
 import { nonEmpty, nonNegative, off, on, positive, WebOrigin, whole } from '../core/kit/base/setting-kinds.ts'
 import { isAddressOrNetwork } from '../core/kit/listen/proxies.ts'
 import { defaultDraftLimit } from '../core/policy/hat/draft-gain.ts'
@@ -101,6 +102,9 @@ export const BridgeFields = z.strictObject({
       fallback: 'the address it listens on',
     }),
   host: z.string().default('127.0.0.1').describe('address to listen on'),
+  announce: off.describe(
+    'announce this bridge by multicast DNS (_brim._tcp) in the network of --host: agents without a bridge then tell how to enrol; everyone there learns its name, fleet, release and TLS key',
+  ),
   trustedProxies: z
     .array(z.string().refine(isAddressOrNetwork, 'must be an IP address or a network like 10.0.0.0/8'))
     .min(1)
@@ -262,6 +266,10 @@ export const BridgeConfig = BridgeFields.transform(({ bundle = [], upstream, fra
   .refine(({ servedBundles, upstreams }) => servedBundles.length > 0 || upstreams.length > 0, {
     message: 'a bridge needs a bundle (--bundle) or a server that answers for it (--upstream)',
     path: ['bundle'],
+  })
+  .refine(({ announce, host }) => !announce || !isLoopback(host), {
+    message: 'needs an address beyond loopback: --host',
+    path: ['announce'],
   })
   .refine(({ onePort, mqttPort, broker }) => !onePort || (mqttPort === undefined && broker === undefined), {
     message: 'leaves no use for --mqtt-port or --broker',

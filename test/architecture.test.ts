@@ -239,7 +239,14 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   },
   // It runs in a browser: what it imports may not need Node, and knows the API by its types.
   'cloud-bridge/page': {
-    values: ['core/policy/fleet', 'core/policy/link', 'core/wire/openai', 'cloud-bridge/commands/figures.ts'],
+    values: [
+      'core/kit/base/visible-text.ts',
+      'core/policy/fleet',
+      'core/policy/link',
+      'core/wire/openai',
+      'core/wire/protocol/disclosure-text.ts',
+      'cloud-bridge/commands/figures.ts',
+    ],
     types: ['core'],
   },
   'cloud-bridge/metrics': { values: ['core'], types: ['cloud-bridge/serving'] },
@@ -453,6 +460,7 @@ describe('ways out of a device', () => {
     'agent/disclosures/classifier.ts': 'loopback alone',
     'agent/bundles/get.ts': 'GET of bundles and releases',
     'agent/bundles/fetch-small.ts': 'reads what get.ts gets',
+    'agent/link/find-bridges.ts': 'asks by multicast DNS for bridges, and sends nothing else',
     'agent/identity/credentials.ts': 'proofs of identity',
     'agent/identity/post-json.ts': 'enrolment',
     'agent/api/server.ts': 'listens',
@@ -463,7 +471,17 @@ describe('ways out of a device', () => {
     'agent/commands/bridge-check.ts': 'checks that a port is open',
     'agent/commands/support-bundle.ts': 'what its user sends is in a file first',
   }
-  const packages = ['ws', 'mqtt', 'node:net', 'node:tls', 'node:http', 'node:https', 'node:http2', 'node:dgram']
+  const packages = [
+    'ws',
+    'mqtt',
+    'node:net',
+    'node:tls',
+    'node:http',
+    'node:https',
+    'node:http2',
+    'node:dgram',
+    'bonjour-service',
+  ]
   const harmless = ['isIP', 'isIPv4', 'isIPv6', 'BlockList']
 
   /** Names that a file takes as values, by module. */

@@ -11,6 +11,7 @@ import type { BrimServer } from '../../core/wire/openai/ask-server.ts'
 import { streamAnswerFrom } from '../../core/wire/openai/client.ts'
 import type { BrimReport } from '../../core/wire/openai/responses.ts'
 import { apiOption, readAgentApiKey } from './agent-api.ts'
+import { recordAnswer } from './answer-recording.ts'
 import { costText } from './dollar-text.ts'
 import { SketchDisplay } from './sketch-display.ts'
 import { waysText } from './ways-text.ts'
@@ -50,6 +51,11 @@ const options = {
   explain: off.describe(
     'also print each way of answering: when its text was expected, what it would cost, and why it was not used',
   ),
+  record: z.string().min(1).optional().meta({
+    description:
+      'file for the question, the text and how it came, which replaces it; the page shows it again under Answers (docs/page.md)',
+    fallback: 'none',
+  }),
   fallback: z.enum(['none', 'slm']).optional().meta({
     description: "slm: the device's small model continues where the bridge, or the server of mode cloud, cannot be reached",
     fallback: '--fallback of the agent',
@@ -68,6 +74,7 @@ export const command = defineCommand({
     ['brim ask "Where is it?" --mode cheap --tokens-per-s 0', 'by what costs less, as fast as it comes'],
     ['brim ask "Where is it?" --bridge http://127.0.0.1:7070 --api-key-file app.key', 'answered by a bridge alone'],
     ['brim ask "Where is it?" --bridge prod', 'the same at the bridge of "brim login --name prod"'],
+    ['brim ask "Where is it?" --mode private --record answer.jsonl', 'to be shown again by the page, without a device'],
     ['brim ask "How do I bake bread?" --bridge prod --mode sketch', 'the sketch, then the answer that devices write from it'],
   ],
   options,
@@ -75,7 +82,10 @@ export const command = defineCommand({
 })
 
 async function ask(given: AskOptions, io: Io): Promise<void> {
-  const { question, system, model, maxTokens, temperature, seed, fallback, mode, tokensPerS, explain, json } = given
+  const { question, system, model, maxTokens, temperature, seed, fallback, mode, tokensPerS, record, json } = given
+  const isRecordedHere = record !== undefined && given.bridgeUrl === undefined
+  // The ways of answering belong to a recording.
+  const explain = given.explain || isRecordedHere
   const extensions = {
     fallback,
     mode,
@@ -90,6 +100,8 @@ async function ask(given: AskOptions, io: Io): Promise<void> {
     temperature,
     seed,
     max_tokens: maxTokens,
+    // Each event then says how many tokens it brings. In other modes a server that tells none could not take part.
+    return_token_ids: (isRecordedHere && (mode === 'private' || mode === 'local')) || undefined,
     ...(Object.values(extensions).every((value) => value === undefined) ? {} : { brim: extensions }),
   }
   const display = json ? undefined : io.outIsTty ? new SketchDisplay(io) : plainDisplay(io)
@@ -107,7 +119,9 @@ async function ask(given: AskOptions, io: Io): Promise<void> {
       hasText = false
     },
   }
-  const answer = await streamAnswerFrom(api, body, io.signal, listeners).catch((error: unknown) => {
+  const recording = record === undefined ? undefined : recordAnswer(record, { question, mode: mode ?? '', tokensPerS }, listeners)
+  const answer = await streamAnswerFrom(api, body, io.signal, recording ?? listeners).catch((error: unknown) => {
+    recording?.end({ event: 'failed', message: error instanceof Error ? error.message : String(error) })
     display?.sketch([])
     // The error is not part of the answer's last line.
     if (hasText && !json) io.write('\n')
@@ -115,13 +129,14 @@ async function ask(given: AskOptions, io: Io): Promise<void> {
   })
   display?.sketch([])
   const { text, finishReason, usage, report } = answer
+  recording?.end({ event: 'complete', report, usage })
   if (json) {
     const tokens = usage && { promptTokens: usage.prompt_tokens, tokens: usage.completion_tokens }
     return io.out(JSON.stringify({ text, finishReason, ...tokens, ...report, ...referenceOf(report) }))
   }
   io.write('\n')
   io.err(visibleLine(figuresOf(report)))
-  if (explain) io.err(waysText(report))
+  if (given.explain) io.err(waysText(report))
 }
 
 /** Agents and bridges have modes of their own. @throws BrimError USAGE */

@@ -7,6 +7,7 @@ import { columns } from '../../core/kit/cli/columns.ts'
 import { defineCommand, type OptionsOf } from '../../core/kit/cli/command.ts'
 import type { BrimServer } from '../../core/wire/openai/ask-server.ts'
 import { getJson } from '../../core/wire/openai/client.ts'
+import { disclosureCells } from '../../core/wire/protocol/disclosure-text.ts'
 import { type Disclosure, DisclosureList } from '../../core/wire/protocol/disclosures.ts'
 import { apiOption, readAgentApiKey } from './agent-api.ts'
 
@@ -47,7 +48,7 @@ async function show({ api: url, apiKeyFile, since, lines, follow, json }: Option
   if (follow) return followFrom(api, disclosures, json, io)
   if (json) return io.out(JSON.stringify(raw))
   if (disclosures.length === 0) return io.err('no answers in this time')
-  io.out(columns([['TIME', 'ANSWER', 'MODE', 'WHY', 'LEFT THE DEVICE', 'TO'], ...disclosures.map(rowOf)]))
+  io.out(columns([['TIME', 'ANSWER', 'MODE', 'WHY', 'LEFT THE DEVICE', 'TO'], ...disclosures.map(disclosureCells)]))
 }
 
 /** Prints entries that have ended, each once. */
@@ -56,7 +57,7 @@ async function followFrom(api: BrimServer, first: readonly Disclosure[], json: b
   for (let entries = first; ; ) {
     for (const entry of entries.filter(({ id, state }) => state !== 'open' && !printed.has(id))) {
       printed.add(entry.id)
-      io.out(json ? JSON.stringify(entry) : visibleLine(rowOf(entry).join('  ')))
+      io.out(json ? JSON.stringify(entry) : visibleLine(disclosureCells(entry).join('  ')))
     }
     // Those before the first that is open are not read again.
     const after = (entries.find(({ state }) => state === 'open')?.id ?? Math.max(0, ...printed) + 1) - 1
@@ -64,30 +65,3 @@ async function followFrom(api: BrimServer, first: readonly Disclosure[], json: b
     entries = DisclosureList.parse(await getJson(api, `/v1/disclosures?after=${after}&limit=1000`, io.signal)).disclosures
   }
 }
-
-function rowOf({ at, answer, mode, reason, rule, way, destination, ...entry }: Disclosure): string[] {
-  const to = [way === 'hat' ? 'bridge' : way, destination].filter((part) => part !== null).join(' ')
-  return [at, `${answer}`, mode ?? '–', [reason, rule].join(' ').trim(), contentOf(entry), to]
-}
-
-function contentOf({
-  content,
-  state,
-  requests,
-  characters,
-  tokens,
-  rows,
-  bytes,
-}: Pick<Disclosure, 'content' | 'state'> & Amounts) {
-  const of = (value: number, unit: string) => `${value.toLocaleString('en-US')} ${unit}`
-  const ended = state === 'ended' ? '' : `, ${state}`
-  if (content === 'nothing') return 'nothing'
-  if (content === 'counts') return 'sums of tokens, in telemetry'
-  if (content === 'states') return `states of ${of(rows, 'tokens')}, ${of(bytes, 'bytes')}${ended && `${ended}: at most`}`
-  const back = tokens === null ? '' : `, ${of(tokens, 'tokens')} of the answer`
-  if (requests === 0) return 'nothing: it could not be reached'
-  const times = requests > 1 ? ` in ${of(requests, 'requests')}` : ''
-  return `text of ${of(characters, 'characters')}, ${of(bytes, 'bytes')}${times}${back}${ended}`
-}
-
-type Amounts = Pick<Disclosure, 'requests' | 'characters' | 'tokens' | 'rows' | 'bytes'>

@@ -46,6 +46,10 @@ export class BridgeClient {
     this.#signal = signal
   }
 
+  get url(): string {
+    return this.#bridge.url
+  }
+
   async call<O extends Operation>(operation: O, args: Arguments<O>): Promise<Received<ResponseOf<O>>> {
     const response = await this.#request(operation, args)
     const raw: unknown = await jsonOf(response).catch((cause: unknown) => {

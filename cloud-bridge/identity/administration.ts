@@ -6,7 +6,7 @@ import type { Actor } from './audit-log.ts'
 import type { IdentityStore } from './store.ts'
 
 /** What an admin may do, on the bridge's own machine or by HTTP. */
-const { whoami: _, ...operations } = adminOperations
+const { whoami: _, createLogin: __, exchangeLogin: ___, ...operations } = adminOperations
 export const administrationOperations = operations
 type Operations = typeof operations
 

@@ -12,6 +12,7 @@ import { allows } from './access.ts'
 import { roleOf } from './acl.ts'
 import type { Actor, AuditRecord } from './audit-log.ts'
 import { createAuditWriter } from './audit-writer.ts'
+import type { BrowserLogins } from './browser-logins.ts'
 import { bearerOf, type PresenceGate } from './gate.ts'
 import { deviceCaller, type Quotas } from './quotas.ts'
 import type { IdentityStore } from './store.ts'
@@ -81,6 +82,8 @@ export interface AuthorizerOptions {
   readonly gate: PresenceGate
   readonly store: IdentityStore
   readonly quotas: Quotas
+  /** Of browsers. Absent: none. */
+  readonly logins?: Pick<BrowserLogins, 'keyOf'>
   /** Whether devices may ask the bridge's models. Default: they may. */
   readonly deviceAnswers?: boolean
   /** Secret that an external broker sends with each hook: as bearer token, or as `secret` in the URL's query. */
@@ -97,6 +100,7 @@ export function createAuthorizer({
   gate,
   store,
   quotas,
+  logins,
   deviceAnswers = true,
   hookSecret,
   onKeyEnd,
@@ -187,12 +191,12 @@ export function createAuthorizer({
         return anonymous
       }
       const token = bearerOf(request.headers.authorization) ?? ''
-      const key = store.keyOf(token)
+      const key = store.keyOf(token) ?? logins?.keyOf(token)
       if (key) {
         quotas.takeRequests(key)
         usedKeys.add(key.id)
       }
-      const subject = gate.subjectOf(token)
+      const subject = key ? `${key.role}-${key.name}` : gate.subjectOf(token)
       const caller = callerOf(request, operation, key, subject)
       const isOpen = !gate.authRequired && access !== 'administer' && access !== 'own-key'
       const allowed = access === 'own-key' ? key !== undefined : isOpen || allows(subject ?? '', { to: access })

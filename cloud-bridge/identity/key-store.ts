@@ -17,6 +17,8 @@ export interface KeyStore {
   revokeKey(actor: Actor, id: string): boolean
   /** @returns undefined where the key is unknown, revoked or expired */
   keyOf(text: string): KeyRecord | undefined
+  /** @returns undefined where there is no such key, or it is revoked or expired */
+  validKey(id: string): KeyRecord | undefined
   /** Jobs of the latest day on which the key has submitted any. */
   jobsOf(keyId: string): DayCount | undefined
   countJobs(keyId: string, count: DayCount): void
@@ -32,9 +34,9 @@ export function openKeyStore(store: Store, audit: AuditChange): KeyStore {
   const insert = store.prepare(`INSERT INTO keys
     (id, secret_hash, name, role, created_at, expires_at, requests_per_minute, jobs_per_day) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`)
   const markRevoked = store.prepare('UPDATE keys SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?')
-  const bySecret = store.prepare<[Buffer, string], KeyRecord>(
-    `SELECT ${columns} FROM keys WHERE secret_hash = ? AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)`,
-  )
+  const valid = `SELECT ${columns} FROM keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?)`
+  const bySecret = store.prepare<[string, Buffer], KeyRecord>(`${valid} AND secret_hash = ?`)
+  const byId = store.prepare<[string, string], KeyRecord>(`${valid} AND id = ?`)
   const all = store.prepare<[], KeyRecord>(`SELECT ${columns} FROM keys ORDER BY created_at, id`)
   const usage = store.prepare<[string], DayCount>('SELECT day, jobs FROM key_usage WHERE key_id = ?')
   const putUsage = store.prepare('INSERT OR REPLACE INTO key_usage (key_id, day, jobs) VALUES (?, ?, ?)')
@@ -54,8 +56,9 @@ export function openKeyStore(store: Store, audit: AuditChange): KeyStore {
     revokeKey: auditedChange(store, audit, 'key.revoke', (id) => markRevoked.run(nowIso(), id)),
     keyOf(text) {
       const secret = text.startsWith(keyPrefix) ? bytesOf(text.slice(keyPrefix.length)) : undefined
-      return secret && bySecret.get(hashOf(secret), nowIso())
+      return secret && bySecret.get(nowIso(), hashOf(secret))
     },
+    validKey: (id) => byId.get(nowIso(), id),
     jobsOf: (keyId) => usage.get(keyId),
     countJobs: (keyId, { day, jobs }) => void putUsage.run(keyId, day, jobs),
   }

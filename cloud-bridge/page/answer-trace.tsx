@@ -1,7 +1,7 @@
 import { bytes, compact } from '../commands/figures.ts'
-import type { Turn } from './chat-model.ts'
 import { dollars, duration, Facts, Table } from './parts.tsx'
 import { arrivalsOf, bufferOf, timeParts, writersOf } from './trace.ts'
+import type { Turn } from './turn.ts'
 
 interface Props {
   readonly turn: Turn

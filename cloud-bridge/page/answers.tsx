@@ -10,16 +10,19 @@ import { jobHasEnded } from './jobs.tsx'
 import { type MetricsModel, totalOf } from './metrics.ts'
 import { useModel, usePolled, useSession, useTask } from './model.ts'
 import { Facts, Notice, Stale } from './parts.tsx'
+import { Replay } from './replay.tsx'
+import type { ReplayModel } from './replay-model.ts'
 import type { ChartData } from './telemetry-series.ts'
 
 interface Props {
   readonly chat: ChatModel
+  readonly replay: ReplayModel
   /** Of a bridge. */
   readonly metrics: MetricsModel | undefined
 }
 
-/** Answers while they are made: those asked in this tab, what devices expand, what the bridge serves. */
-export function AnswersPage({ chat, metrics }: Props) {
+/** Answers while they are made: those asked in this tab, recorded ones, what devices expand, what the bridge serves. */
+export function AnswersPage({ chat, replay, metrics }: Props) {
   useModel(chat)
   const { isOperator } = useSession()
   return (
@@ -30,6 +33,7 @@ export function AnswersPage({ chat, metrics }: Props) {
       {chat.turns.toReversed().map((turn, at) => (
         <TurnCard turn={turn} isOpen key={chat.turns.length - at} />
       ))}
+      <Replay replay={replay} />
       {metrics && isOperator && <Expansions />}
       {metrics && <Serving metrics={metrics} />}
     </section>

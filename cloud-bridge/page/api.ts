@@ -45,6 +45,12 @@ export class PageApi {
     return { name: 'key of the agent', role: 'owner' }
   }
 
+  /** With the code that “brim login --browser” has put into the URL. @throws RequestFailed */
+  async exchange(code: string): Promise<void> {
+    const init = { method: 'POST', body: JSON.stringify({ code }) }
+    this.key = ((await (await this.send('/v1/browser-logins/exchange', init)).json()) as { token: string }).token
+  }
+
   /** Absent: none is sent. */
   get key(): string | undefined {
     return sessionStorage.getItem(keyName) ?? undefined

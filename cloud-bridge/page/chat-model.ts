@@ -1,21 +1,13 @@
 import type { z } from 'zod'
-import type { AnswerReport } from '../../core/answer/endpoint/report.ts'
 import type { AnswerMode } from '../../core/kit/base/answer-modes.ts'
 import { type AnswerTransport, followAnswer, restPath } from '../../core/wire/openai/follow-answer.ts'
-import type { ModelList, Usage } from '../../core/wire/openai/responses.ts'
+import type { RecordedEvent } from '../../core/wire/openai/recorded-answer.ts'
+import type { ModelList } from '../../core/wire/openai/responses.ts'
 import { bodyBytes, errorText, type PageApi, pause, RequestFailed } from './api.ts'
 import { ViewModel } from './model.ts'
+import { answerText, askedTurn, type Turn, turnAfter } from './turn.ts'
 
 type Models = z.infer<typeof ModelList>
-
-/** A piece of an answer as it came. */
-export interface ShownPiece {
-  /** Since the question. */
-  readonly atMs: number
-  readonly text: string
-  /** Tokens of the answer up to it; undefined: the server does not tell. */
-  readonly tokens: number | undefined
-}
 
 export interface ChatSettings {
   readonly mode: AnswerMode | ''
@@ -23,21 +15,6 @@ export interface ChatSettings {
   /** Tokens per second that the reader takes; undefined: it has not said. */
   readonly tokensPerS: number | undefined
 }
-
-export interface Turn extends Omit<ChatSettings, 'maxTokens'> {
-  readonly question: string
-  readonly state: 'asked' | 'complete' | 'stopped' | 'failed'
-  readonly pieces: readonly ShownPiece[]
-  /** Lines of the sketch that the text does not cover yet. */
-  readonly uncovered: readonly string[]
-  readonly notice?: string | undefined
-  readonly error?: string
-  readonly report?: AnswerReport
-  readonly usage?: Usage | undefined
-  readonly endMs?: number
-}
-
-export const answerText = ({ pieces }: Turn): string => pieces.map(({ text }) => text).join('')
 
 /** One conversation with the models of this server, in memory only. */
 export class ChatModel extends ViewModel {
@@ -111,24 +88,24 @@ export class ChatModel extends ViewModel {
     const at = this.turns.length
     const startedMs = performance.now()
     const sinceMs = () => performance.now() - startedMs
-    const update = (change: Partial<Turn>) => {
-      this.turns = this.turns.map((turn, index) => (index === at ? { ...turn, ...change } : turn))
+    const update = (change: (turn: Turn) => Turn) => {
+      this.turns = this.turns.map((turn, index) => (index === at ? change(turn) : turn))
       this.changed()
     }
-    const turn = () => this.turns[at]!
-    this.turns = [...this.turns, { question, mode, tokensPerS, state: 'asked', pieces: [], uncovered: [] }]
+    const happened = (event: RecordedEvent) => update((turn) => turnAfter(turn, event))
+    this.turns = [...this.turns, askedTurn({ question, mode, tokensPerS })]
     this.changed()
     try {
       const { report, usage } = await followAnswer(this.#transport(body, stopping.signal), stopping.signal, {
-        onText: (text, tokens) => update({ pieces: [...turn().pieces, { atMs: sinceMs(), text, tokens }], notice: undefined }),
-        onSketch: (uncovered) => update({ uncovered }),
-        onNotice: (notice) => update({ notice }),
+        onText: (text, tokens) => happened({ event: 'text', atMs: sinceMs(), text, tokens }),
+        onSketch: (lines) => happened({ event: 'sketch', atMs: sinceMs(), lines: [...lines] }),
+        onNotice: (text) => happened({ event: 'notice', atMs: sinceMs(), text }),
       })
-      // The server is of this page's release.
-      update({ state: 'complete', report: report as unknown as AnswerReport, usage, endMs: sinceMs() })
+      happened({ event: 'complete', atMs: sinceMs(), report, usage })
     } catch (error) {
-      if (stopping.signal.aborted) update({ state: 'stopped', endMs: sinceMs() })
-      else update({ state: 'failed', error: errorText(error), endMs: sinceMs() })
+      const endMs = sinceMs()
+      if (stopping.signal.aborted) update((turn) => ({ ...turn, state: 'stopped', endMs }))
+      else happened({ event: 'failed', atMs: endMs, message: errorText(error) })
     } finally {
       this.#stop = undefined
       this.changed()

@@ -1,10 +1,12 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { AnswerMode } from '../../core/kit/base/answer-modes.ts'
+import { visibleLine } from '../../core/kit/base/visible-text.ts'
 import { bytes } from '../commands/figures.ts'
 import { AnswerTrace, ShownAnswer } from './answer-trace.tsx'
-import type { ChatModel, Turn } from './chat-model.ts'
+import type { ChatModel } from './chat-model.ts'
 import { useModel } from './model.ts'
 import { dollars, duration, Notice, Select } from './parts.tsx'
+import type { Turn } from './turn.ts'
 
 /** What each mode means, in a line; docs/dispatch.md and docs/sketches.md have the rest. */
 const meanings: Readonly<Record<AnswerMode | '', string>> = {
@@ -62,7 +64,7 @@ export function TurnCard({ turn, isOpen = false }: { readonly turn: Turn; readon
       <ShownAnswer turn={turn} />
       <Notice text={turn.notice} />
       <Notice text={turn.error} isProblem />
-      <p class="figures">{figuresOf(turn).join(' · ')}</p>
+      <p class="figures">{visibleLine(figuresOf(turn).join(' · '))}</p>
       <details open={isOpen}>
         <summary>How it was made</summary>
         <AnswerTrace turn={turn} />

@@ -22,7 +22,7 @@ export function LoginForm({ server, problem, onKey }: Props) {
         <h1>Brim</h1>
         <p>
           {server === 'bridge'
-            ? 'This bridge requires an API key. At its machine, “brim bridge key create --name sam --role viewer” creates one; the role operator may also change things.'
+            ? 'This bridge requires an API key. Where you are logged in, “brim login --browser” prints a URL that logs this browser in. At its machine, “brim bridge key create --name sam --role viewer” creates one; the role operator may also change things.'
             : 'This agent requires one of the keys of its --api-key-file.'}
         </p>
         <label>

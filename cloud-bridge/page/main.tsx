@@ -5,6 +5,7 @@ import { errorText, PageApi, RequestFailed, type User } from './api.ts'
 import { ChatPage } from './chat.tsx'
 import { ChatModel } from './chat-model.ts'
 import { DevicePage } from './device.tsx'
+import { DisclosuresPage } from './disclosures.tsx'
 import { FleetPage } from './fleet.tsx'
 import { FleetModel } from './fleet-model.ts'
 import { JobPage, JobsPage } from './jobs.tsx'
@@ -13,21 +14,40 @@ import { MetricsModel } from './metrics.ts'
 import { SessionContext, useTask } from './model.ts'
 import { OwnDevicePage } from './own-device.tsx'
 import { Notice } from './parts.tsx'
+import { ReplayModel } from './replay-model.ts'
 import { RolloutsPage } from './rollouts.tsx'
 
 const api = new PageApi(document.documentElement.dataset)
 
-const titles = { own: 'Device', fleet: 'Fleet', chat: 'Chat', answers: 'Answers', jobs: 'Jobs', rollouts: 'Rollouts' } as const
+const titles = {
+  own: 'Device',
+  fleet: 'Fleet',
+  chat: 'Chat',
+  answers: 'Answers',
+  disclosures: 'Disclosures',
+  jobs: 'Jobs',
+  rollouts: 'Rollouts',
+} as const
 
 /** What a role may see. A client asks, and sees nothing else; a viewer may not ask. */
 function viewsOf(role: User['role']): readonly (keyof typeof titles)[] {
-  if (api.server === 'agent') return ['own', 'chat', 'answers']
+  if (api.server === 'agent') return ['own', 'chat', 'answers', 'disclosures']
   if (role === 'client') return ['chat', 'answers']
   return role === 'viewer' ? ['fleet', 'answers', 'rollouts'] : ['fleet', 'chat', 'answers', 'jobs', 'rollouts']
 }
 
 /** `#/device/jetson-01` → device, jetson-01. Names of ours need no encoding. */
 const routeOf = (hash: string) => hash.replace(/^#\//, '').split('/') as [view: string, id?: string]
+
+const codeOf = (hash: string) => /^#\/login\/([\w.-]+)$/.exec(hash)?.[1]
+
+/** The code of “brim login --browser” is taken out of the URL before it is used: it would stay in the history. */
+async function exchangeCode(): Promise<void> {
+  const code = codeOf(location.hash)
+  if (code === undefined) return
+  history.replaceState(null, '', '#/')
+  await api.exchange(code)
+}
 
 function App() {
   /** Null: a key is needed. */
@@ -36,6 +56,7 @@ function App() {
   async function logIn(key?: string) {
     if (key !== undefined) api.key = key
     try {
+      await exchangeCode()
       setUser((await api.login()) ?? null)
       setProblem(undefined)
     } catch (error) {
@@ -51,7 +72,12 @@ function App() {
   }
   useEffect(() => {
     api.onRefused = () => leave('the server does not accept this key')
+    const enter = () => {
+      if (codeOf(location.hash) !== undefined) void logIn()
+    }
+    addEventListener('hashchange', enter)
     void logIn()
+    return () => removeEventListener('hashchange', enter)
   }, [])
   if (user === undefined) return null
   return user ? <Views user={user} leave={() => leave()} /> : <LoginForm server={api.server} problem={problem} onKey={logIn} />
@@ -68,6 +94,7 @@ function Views({ user: { name, role }, leave }: { readonly user: User; readonly 
   const session = useMemo(() => ({ api, isOperator: views.includes('jobs') }), [role])
   const fleet = useMemo(() => new FleetModel(api), [])
   const chat = useMemo(() => new ChatModel(api), [])
+  const replay = useMemo(() => new ReplayModel(), [])
   const metrics = useMemo(() => new MetricsModel(api), [])
   const seesFleet = views.includes('fleet')
   // While another view is open, too: the list is up to date at once.
@@ -81,7 +108,8 @@ function Views({ user: { name, role }, leave }: { readonly user: User; readonly 
     if (shown === 'fleet') return <FleetPage fleet={fleet} metrics={metrics} />
     if (shown === 'device') return <DevicePage id={id} key={id} />
     if (shown === 'chat') return <ChatPage chat={chat} />
-    if (shown === 'answers') return <AnswersPage chat={chat} metrics={seesFleet ? metrics : undefined} />
+    if (shown === 'answers') return <AnswersPage chat={chat} replay={replay} metrics={seesFleet ? metrics : undefined} />
+    if (shown === 'disclosures') return <DisclosuresPage />
     if (shown === 'jobs') return <JobsPage />
     if (shown === 'job') return <JobPage id={id} key={id} />
     if (shown === 'rollouts') return <RolloutsPage key="" />

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
+import { visibleText } from '../../core/kit/base/visible-text.ts'
 import { errorText } from './api.ts'
 
 interface NoticeProps {
@@ -10,7 +11,7 @@ interface NoticeProps {
 export const Notice = ({ text, isProblem = false }: NoticeProps) =>
   text ? (
     <p class={isProblem ? 'notice bad' : 'notice'} role="status">
-      {text}
+      {visibleText(text)}
     </p>
   ) : null
 

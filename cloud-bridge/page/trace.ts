@@ -1,4 +1,4 @@
-import type { Turn } from './chat-model.ts'
+import type { Turn } from './turn.ts'
 
 /** Tokens that came at once; where the server does not count them, each piece of text is one. */
 export interface Arrival {

@@ -1,6 +1,7 @@
 import { clientName } from '../../core/answer/api/request.ts'
 import { readHookSecret } from '../broker/broker-secrets.ts'
 import { type Authorizer, createAuthorizer } from '../identity/authorizer.ts'
+import { BrowserLogins } from '../identity/browser-logins.ts'
 import { Quotas } from '../identity/quotas.ts'
 import { answerOwner } from '../llm/endpoint.ts'
 import type { Access } from './access.ts'
@@ -12,6 +13,7 @@ import type { Stores } from './stores.ts'
 export interface Authorization {
   readonly authorizer: Authorizer
   readonly quotas: Quotas
+  readonly logins: BrowserLogins
   /** Of an external broker that asks for authorization; undefined: none does. */
   readonly hookSecret: string | undefined
 }
@@ -27,10 +29,12 @@ export function openAuthorizer(
   const hookSecretFile = config.broker?.hookSecretFile
   const hookSecret = hookSecretFile === undefined ? undefined : readHookSecret(hookSecretFile)
   const quotas = new Quotas(identityStore, config.limits, clock, () => Date.now())
+  const logins = new BrowserLogins(identityStore, clock)
   const authorizer = createAuthorizer({
     gate: grants,
     store: identityStore,
     quotas,
+    logins,
     deviceAnswers: config.deviceAnswers,
     hookSecret,
     onKeyEnd: (key) => serving.purge(answerOwner(clientName(key))),
@@ -39,5 +43,5 @@ export function openAuthorizer(
     logger: logger.child({ component: 'identity' }),
   })
   closers.push(authorizer.close)
-  return { authorizer, quotas, hookSecret }
+  return { authorizer, quotas, logins, hookSecret }
 }

@@ -7,6 +7,7 @@ import { adminRoutes } from '../api/admin.ts'
 import { answerRoutes } from '../api/answers.ts'
 import { bridgeRoutes } from '../api/bridge.ts'
 import { brokerHookRoutes } from '../api/broker-hooks.ts'
+import { browserLoginRoutes } from '../api/browser-logins.ts'
 import { bundleRoutes, releaseRoutes } from '../api/bundles.ts'
 import { deviceRoutes } from '../api/devices.ts'
 import { identityRoutes } from '../api/identity.ts'
@@ -124,17 +125,18 @@ export function fleetRoutes(
   ]
 }
 
-/** Keys, enrolment, the questions of an external broker, and the page. */
+/** Keys, logins, enrolment, the questions of an external broker, and the page. */
 export function accessRoutes(
   { config }: Base,
   { identityStore }: Stores,
   { grants, tlsPins }: Access,
-  { quotas, hookSecret, authorizer }: Authorization,
+  { quotas, logins, hookSecret, authorizer }: Authorization,
   identities: Identities,
 ): readonly Routes[] {
   const { id: bridge, fleet } = config
   return [
     adminRoutes({ store: identityStore, quotas, bridge, fleet, tlsPins }),
+    browserLoginRoutes(logins, identityStore),
     identityRoutes(identities),
     pageRoutes(() => authorizer.authRequired),
     ...(hookSecret === undefined ? [] : [brokerHookRoutes({ fleet, gate: grants })]),

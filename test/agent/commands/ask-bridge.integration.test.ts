@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { chmodSync, copyFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer as createPlain } from 'node:http'
 import { createServer as createTls } from 'node:https'
 import type { AddressInfo, Server } from 'node:net'
@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { run } from '../../../brim.ts'
 import { addLogin } from '../../../core/kit/login/logins.ts'
+import { readRecording } from '../../../core/wire/openai/recorded-answer.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
 import { captureIo } from '../../support/captured-io.ts'
@@ -72,6 +73,32 @@ describe('brim ask --bridge, at a bridge with TLS', () => {
     expect((await ask('--bridge', 'prod', '--api-key-file', file)).err).toContain('NOT_AUTHORIZED')
     writeFileSync(file, await newKey('second'))
     expect(await ask('--bridge', 'prod', '--key-file', file)).toMatchObject({ code: 0 })
+  })
+
+  it('records the question and what came, with its times, in a file of this user', async () => {
+    const file = join(dir.path, 'answer.jsonl')
+    const answered = await ask('--bridge', 'prod', '--record', file, '--tokens-per-s', '5')
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+    const [recorded, ...others] = readRecording(readFileSync(file, 'utf8'))
+    expect(others).toEqual([])
+    expect(recorded).toMatchObject({ question: 'Where does the river rise?', mode: '', tokensPerS: 5 })
+    const { events } = recorded!
+    const texts = events.flatMap((event) => (event.event === 'text' ? [event] : []))
+    expect(`${texts.map(({ text }) => text).join('')}\n`).toBe(answered.out)
+    expect(texts.at(-1)!.tokens).toBe(6)
+    const times = events.map(({ atMs }) => atMs)
+    expect(times).toEqual(times.toSorted((one, other) => one - other))
+    expect(events.at(-1)).toMatchObject({ event: 'complete', usage: { completion_tokens: 6 } })
+  })
+
+  it('records why there is no answer, and asks nothing where the file cannot be written', async () => {
+    const file = join(dir.path, 'failed.jsonl')
+    expect(await ask('--bridge', 'prod', '--record', file, '--model', 'none')).toMatchObject({ code: 1 })
+    expect(readRecording(readFileSync(file, 'utf8'))[0]!.events).toMatchObject([
+      { event: 'failed', message: expect.stringMatching(/none/) },
+    ])
+    writeFileSync(join(dir.path, 'file'), '')
+    expect((await ask('--bridge', 'prod', '--record', join(dir.path, 'file', 'answer.jsonl'))).err).toContain('TARGET_UNWRITABLE')
   })
 
   it('sends neither key nor question to a server with another key than the pinned one', async () => {

@@ -1,9 +1,10 @@
-import { mkdirSync, statSync } from 'node:fs'
+import { mkdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Agent, startAgent } from '../../../agent/agent.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import type { DisclosureList } from '../../../core/wire/protocol/disclosures.ts'
 import type { AuditLine } from '../../../core/wire/protocol/http/admin.ts'
 import type { DeviceDetails } from '../../../core/wire/protocol/http/devices.ts'
 import type { JobDetails } from '../../../core/wire/protocol/http/jobs.ts'
@@ -12,6 +13,8 @@ import { axeViolationsOf, chromiumProgram, consoleErrorsOf, launchBrowser } from
 import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
 import { portOf } from '../../../lab/cluster/relay.ts'
 import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
+import { brim } from '../../support/brim.ts'
+import { captureIo } from '../../support/captured-io.ts'
 import { enrolDevice } from '../../support/enrol-device.ts'
 import { isMissing } from '../../support/prerequisites.ts'
 import { publishFleet } from '../../support/simulated-fleet.ts'
@@ -56,7 +59,10 @@ beforeAll(async () => {
   agents = await Promise.all(['jetson-01', 'jetson-02'].map((id) => startDevice(id, bridge.mqttUrl)))
   fleet = await publishFleet(bridge.mqttUrl, bridge.modelId, [
     { id: 'orin-nano-03', samples: 90 },
-    { id: 'orin-nano-04', condition: { throttling: { isThrottled: true, causes: ['cooling cpufreq-cpu0'] } } },
+    {
+      id: 'orin-nano-04',
+      condition: { throttling: { isThrottled: true, causes: ['<img src=x onerror=alert(1)>\u202e\u0007'] } },
+    },
     { id: 'agx-orin-05', state: 'lost' },
     {
       id: 'phone-06',
@@ -166,6 +172,11 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
     await takePicture(page, 'device')
     await page.goto(`${bridge.httpUrl}/#/device/jetson-01`)
     await page.getByRole('link', { name: id }).waitFor()
+    // Text of a device is text, and turns nothing around it.
+    await page.goto(`${bridge.httpUrl}/#/device/orin-nano-04`)
+    await page.locator('.notice.bad', { hasText: '<img src=x onerror=alert(1)>\\u202e\\u0007' }).waitFor()
+    expect(await page.locator('main img').count()).toBe(0)
+    await page.goto(`${bridge.httpUrl}/#/device/jetson-01`)
     // With each sample, a second apart.
     await page.locator('.chart', { hasText: 'Load' }).waitFor()
     await page.getByText('no lines').waitFor()
@@ -210,6 +221,96 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
     await page.getByRole('link', { name: 'Answers' }).click()
     await page.getByText('Where is the station?').waitFor()
     await takePicture(page, 'agent')
+    await page.getByRole('link', { name: 'Disclosures' }).click()
+    const { disclosures } = await call<DisclosureList>({ httpUrl: agents[0]!.apiUrl }, '/v1/disclosures')
+    const rows = page.getByLabel('Ledger').locator('tbody tr')
+    await expect.poll(async () => (await rows.allInnerTexts()).length).toBe(disclosures.length)
+    const isPrivate = /Z\s+\d+\s+private\s+client\s+states of [\d,]+ tokens, [\d,]+ bytes\s+bridge 127/
+    expect((await rows.allInnerTexts()).filter((row) => isPrivate.test(row))).toHaveLength(1)
+    expect(await rows.first().innerText()).toMatch(/\sfast\s+client\s/)
+    expect(await page.getByRole('main').innerText()).not.toContain('station')
+    expect(await axeViolationsOf(page)).toEqual([])
+    await takePicture(page, 'disclosures')
+    expect(errors).toEqual([])
+  })
+
+  it('shows recorded answers again as they happened, without a device, whatever is in the file', async () => {
+    const { page, errors } = await visit(`${bridge.httpUrl}/#/answers`)
+    const recorded = page.getByLabel('Recorded answers')
+    const open = (name: string, lines: readonly object[]) => {
+      const buffer = Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''))
+      return page.getByLabel('Recording', { exact: true }).setInputFiles({ name, mimeType: 'application/jsonl', buffer })
+    }
+    const question = { event: 'question', question: 'How do roses grow?', mode: 'private', tokensPerS: 5 }
+    const hostile = '<img src=x onerror=alert(1)>\u202e'
+    const rates = { prefillTokensPerS: 100, upBytesPerS: 1_000, downBytesPerS: null, draftStepMs: 5 }
+    const sources = [{ from: 0, tokens: 4, source: 'bridge', model: hostile, device: hostile }]
+    const report = {
+      ...{
+        ttftMs: 3,
+        tbtMs: { p50: 1, p95: 2 },
+        rounds: 2,
+        drafted: 6,
+        accepted: 4,
+        acceptLength: 3,
+        bytesUp: 900,
+        bytesDown: 100,
+      },
+      ...{ reusedTokens: 0, failovers: 0, wire: 'fp16c', sources, rates },
+    }
+    const usage = { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 }
+    await open('roses.jsonl', [
+      question,
+      { event: 'sketch', atMs: 5, lines: ['roses sun', hostile] },
+      { event: 'text', atMs: 20, text: 'Roses like the sun. ', tokens: 3 },
+      { event: 'sketch', atMs: 20, lines: [hostile] },
+      { event: 'text', atMs: 3_600_000, text: 'And water.', tokens: 4 },
+      { event: 'complete', atMs: 3_600_010, report, usage },
+    ])
+    // In the hour between two pieces: the line of the sketch that is not covered waits.
+    await recorded.getByText('Roses like the sun.').waitFor()
+    expect(await recorded.locator('.sketch li').allInnerTexts()).toEqual([hostile])
+    expect(await recorded.locator('p.figures').innerText()).toBe('answering …')
+    await recorded.getByRole('button', { name: 'Show all' }).click()
+    expect(await recorded.locator('.answer').innerText()).toBe('Roses like the sun. And water.')
+    expect(await recorded.locator('.trace').innerText()).toMatch(/HAT rounds\s+2[\s\S]*Drafted\s+6, 4 accepted/)
+    expect(await recorded.locator('p.figures').innerText()).toContain('<img src=x onerror=alert(1)>\\u202e')
+    expect(await page.locator('main img').count()).toBe(0)
+    expect(await axeViolationsOf(page)).toEqual([])
+
+    // One whose report is of no release, then one that can be shown.
+    const broken = {
+      ...report,
+      rates: null,
+      disco: { ...{ mode: 'x', migrations: [], cost: {}, tokensPerS: 0 }, stalls: 0, stalledMs: 0 },
+    }
+    await open('broken.jsonl', [
+      question,
+      { event: 'complete', atMs: 1, report: broken },
+      question,
+      { event: 'failed', atMs: 1, message: hostile },
+    ])
+    await recorded.getByText('Roses like the sun.').waitFor({ state: 'detached' })
+    await recorded.getByText('this answer cannot be shown').waitFor()
+    await recorded.locator('.notice.bad', { hasText: 'onerror' }).waitFor()
+    await open('no-recording.jsonl', [{ event: 'x' }])
+    await recorded.getByText('line 1 is not one of a recorded answer').waitFor()
+
+    // What “brim ask --record” writes.
+    const file = join(dir.path, 'answer.jsonl')
+    const { io } = captureIo({ env: { HOME: dir.path } })
+    await brim(
+      ['ask', 'Where is the station?', '--api', agents[0]!.apiUrl, '--mode', 'private', '--max-tokens', '40', '--record', file],
+      io,
+    )
+    const text = JSON.stringify(readFileSync(file, 'utf8'))
+    const dropped = await page.evaluateHandle(
+      `(() => { const data = new DataTransfer(); data.items.add(new File([${text}], 'answer.jsonl')); return data })()`,
+    )
+    await recorded.dispatchEvent('drop', { dataTransfer: dropped })
+    await recorded.locator('p.figures', { hasText: 'in all' }).first().waitFor()
+    expect(await recorded.locator('.trace').innerText()).toMatch(/HAT rounds\s+\d+/)
+    await takePicture(page, 'replay')
     expect(errors).toEqual([])
   })
 
@@ -328,6 +429,32 @@ describe.skipIf(skips)('the page of a bridge that requires keys', { timeout: 60_
       .filter(({ subject }) => subject === rollout.id)
       .map(({ action, actor }) => `${action} ${actor.split('/')[0]}`)
     expect(lines.slice(0, 3)).toEqual(['abort', 'resume', 'pause'].map((verb) => `rollout.${verb} key:a-operator`))
+
+    // A user who is logged in on the command line logs the browser in.
+    await page.getByRole('button', { name: 'Log out' }).click()
+    const home = join(dir.path, 'home')
+    const login = async (...argv: string[]) => {
+      const { io, out } = captureIo({ env: { HOME: home }, stdin: keyOf('viewer') })
+      await brim(['login', ...argv], io)
+      return out().trim()
+    }
+    await login('--bridge-url', guarded.httpUrl)
+    const url = await login('--browser')
+    await page.goto(url)
+    await page.getByRole('link', { name: 'orin-01' }).waitFor()
+    expect(await views()).toMatch(/^Fleet\s+Answers\s+Rollouts$/)
+    expect(page.url()).not.toContain('login')
+    const { page: other } = await visit(url)
+    await other.getByText('the code of this URL was used').waitFor()
+    await page.goto(JSON.parse(await login('--browser', '--json')).url)
+    await page.getByRole('link', { name: 'orin-01' }).waitFor()
+    const token = await page.evaluate<string>('sessionStorage.getItem("brim-key")')
+    await expect(call(guarded, '/v1/browser-logins', {}, token)).rejects.toThrow('not by another browser')
+    const logins = () =>
+      store.audit(20).flatMap(({ action, outcome }) => (action.startsWith('login.') ? [`${action} ${outcome}`] : []))
+    await expect
+      .poll(logins)
+      .toEqual(['login.exchange ok', 'login.create ok', 'login.exchange refused', 'login.exchange ok', 'login.create ok'])
     store.close()
     await guarded.close()
   })

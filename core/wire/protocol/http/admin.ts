@@ -128,6 +128,8 @@ export const Whoami = z.object({
 })
 export type Whoami = z.infer<typeof Whoami>
 
+const loginCode = z.string().regex(/^[\w.-]{1,400}$/)
+
 export const adminOperations = {
   tokens: get('/v1/admin/tokens', 'administer', 'Enrolment tokens', { response: z.object({ tokens: z.array(TokenRecord) }) }),
   createToken: post('/v1/admin/tokens', 'administer', 'Create an enrolment token', {
@@ -170,4 +172,11 @@ export const adminOperations = {
     response: z.object({ audit: z.array(AuditLine) }),
   }),
   whoami: get('/v1/whoami', 'own-key', 'Name, role and remaining quota of the caller’s key', { response: Whoami }),
+  createLogin: post('/v1/browser-logins', 'own-key', 'A code with which a browser logs in, once, as the caller’s key', {
+    response: z.object({ code: loginCode, validForS: z.number().positive() }),
+  }),
+  exchangeLogin: post('/v1/browser-logins/exchange', 'open', 'Exchange a code for a bearer token with the rights of its key', {
+    body: z.object({ code: loginCode }),
+    response: z.object({ token: z.string().min(1).max(400), validForS: z.number().positive() }),
+  }),
 } satisfies Operations
