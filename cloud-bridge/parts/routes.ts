@@ -33,6 +33,7 @@ export function servingRoutes(
   { jobs }: FleetWork,
   { serving, steps, answers, load }: OpenServing,
   embeddings: Embeddings,
+  node: PrimaryNode | undefined,
 ): readonly Routes[] {
   const { models, resumable, meter, inProgress } = answers
   const kept = new KeptResponses(clock)
@@ -48,6 +49,7 @@ export function servingRoutes(
       }),
       steps: () => steps.list(),
       metrics: metrics.text,
+      node,
     }),
     answerRoutes({
       served: { models, nextSeed, requestLimits: config.limits },
@@ -97,6 +99,7 @@ export function fleetRoutes(
       describe: () => ({
         bridge: config.id,
         ...load(),
+        ...(node && { sessions: node.describe().loads.reduce((sum, { sessions }) => sum + sessions, 0) }),
         kvBudgetBytes: config.kvBudgetBytes,
         jobs: jobs.store.counts(),
         database: node?.describe() ?? null,
@@ -135,7 +138,7 @@ export function accessRoutes(
   const { id: bridge, fleet } = config
   return [
     adminRoutes({ store: identityStore, quotas, bridge, fleet, tlsPins }),
-    identityRoutes(identities),
+    identityRoutes(identities, grants),
     pageRoutes(() => authorizer.authRequired),
     ...(hookSecret === undefined ? [] : [brokerHookRoutes({ fleet, gate: grants })]),
   ]
