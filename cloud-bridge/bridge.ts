@@ -23,7 +23,7 @@ import { openIdentities } from './parts/identities.ts'
 import { collectMetrics } from './parts/metrics.ts'
 import { openMiddle } from './parts/middle.ts'
 import { openNetwork } from './parts/network.ts'
-import type { PrimaryNode } from './parts/primary-node.ts'
+import { type PrimaryNode, sessionsOf } from './parts/primary-node.ts'
 import { openRollouts } from './parts/rollouts.ts'
 import { accessRoutes, fleetRoutes, servingRoutes } from './parts/routes.ts'
 import { openServing } from './parts/serving.ts'
@@ -113,7 +113,7 @@ async function openBridge(base: Base, variant: BridgeVariant, node?: PrimaryNode
       bridge: version,
       ...announcedModels(cloud.modelIds),
       data: dataUrl,
-      sessions: cloud.sessions.count,
+      sessions: sessionsOf(node, cloud.sessions.count),
       devices: work.devices.size,
       telemetryDeltas: config.telemetryDeltas,
       answerTtftMs: cloud.answers.starts.wire,

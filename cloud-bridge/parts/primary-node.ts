@@ -28,3 +28,7 @@ export interface PrimaryNode {
   setDraining(node: string, isDraining: boolean): Promise<void>
   readonly links: ProcessLinks
 }
+
+/** HAT sessions of a bridge. @param own of this process, where it is the only one */
+export const sessionsOf = (node: Pick<PrimaryNode, 'describe'> | undefined, own: number): number =>
+  node ? node.describe().loads.reduce((sum, { sessions }) => sum + sessions, 0) : own

@@ -22,7 +22,7 @@ import type { Rollouts } from '../rollout/rollouts.ts'
 import type { Access } from './access.ts'
 import type { Authorization } from './authorizer.ts'
 import type { Base } from './base.ts'
-import type { PrimaryNode } from './primary-node.ts'
+import { type PrimaryNode, sessionsOf } from './primary-node.ts'
 import type { OpenServing } from './serving.ts'
 import type { Stores } from './stores.ts'
 import type { FleetWork } from './work.ts'
@@ -99,7 +99,7 @@ export function fleetRoutes(
       describe: () => ({
         bridge: config.id,
         ...load(),
-        ...(node && { sessions: node.describe().loads.reduce((sum, { sessions }) => sum + sessions, 0) }),
+        sessions: sessionsOf(node, load().sessions),
         kvBudgetBytes: config.kvBudgetBytes,
         jobs: jobs.store.counts(),
         database: node?.describe() ?? null,

@@ -182,15 +182,15 @@ export class FleetDatabase {
     ])
   }
 
-  /** A node is there. @returns whether an operator drains it; false at the first time, since the one before it may have been drained */
-  async announce({ node, url, links, sessions }: Omit<AnnouncedNode, 'isDraining'>): Promise<boolean> {
+  /** A node is there. @returns whether it drains; not by what an operator has asked of the process before it */
+  async announce({ node, url, links, sessions, isDraining }: AnnouncedNode): Promise<boolean> {
     const isFirst = !this.#isAnnounced
     const { rows } = await this.#control.query<{ drain: boolean }>(
-      `INSERT INTO brim_nodes (fleet, node, url, seen_at, links, sessions) VALUES ($1, $2, $3, clock_timestamp(), $4, $5)
+      `INSERT INTO brim_nodes (fleet, node, url, seen_at, links, sessions, drain) VALUES ($1, $2, $3, clock_timestamp(), $4, $5, $7)
        ON CONFLICT (fleet, node) DO UPDATE SET url = excluded.url, seen_at = excluded.seen_at, links = excluded.links,
-         sessions = excluded.sessions, drain = brim_nodes.drain AND NOT $6
+         sessions = excluded.sessions, drain = excluded.drain OR (brim_nodes.drain AND NOT $6)
        RETURNING drain`,
-      [this.#fleet, node, url, links, sessions, isFirst],
+      [this.#fleet, node, url, links, sessions, isFirst, isDraining],
     )
     this.#isAnnounced = true
     return rows[0]!.drain

@@ -43,11 +43,15 @@ export function selfOf({ config, certificate }: NodeContext, url: string): Prima
   return { ...ownNode(config, certificate), url: nodeUrl }
 }
 
-/** Tells the other nodes that this one is there, and learns of them. @returns all that are there. @throws BrimError DATABASE_UNAVAILABLE */
-export async function announce({ database, links }: NodeContext, { node, url }: Primary): Promise<readonly AnnouncedNode[]> {
-  const isDraining = await database.announce({ node, url, ...links.load })
+/** Tells the other nodes that this one is there, and learns of them. @param primary its name, as known @returns all that are there. @throws BrimError DATABASE_UNAVAILABLE */
+export async function announce(
+  { database, links }: NodeContext,
+  { node, url }: Primary,
+  primary: string | undefined,
+): Promise<readonly AnnouncedNode[]> {
+  const isDraining = await database.announce({ node, url, ...links.load, isDraining: links.isStopping })
   const nodes = await database.nodes(leaseMs)
-  links.update(nodes, isDraining)
+  links.update(nodes, isDraining, primary)
   return nodes
 }
 

@@ -18,8 +18,8 @@ export interface NodeLinksOptions {
   readonly middle: Middle
   readonly gate: LinkGate
   readonly others: OtherNodes
-  /** This node. The others show the same key, and require the same of their callers. */
-  readonly self: Omit<Primary, 'url'>
+  /** This node, as it is now. The others show the same key, and require the same of their callers. */
+  readonly own: () => Omit<Primary, 'url'>
   /** Time for sessions to end before their links are closed, in ms. */
   readonly drainMs: number
   readonly clock: Clock
@@ -33,7 +33,10 @@ export interface NodeLinksOptions {
 export class NodeLinks {
   readonly #options: NodeLinksOptions
   readonly #closing = new AbortController()
+  readonly #node: string
   #nodes: readonly AnnouncedNode[] = []
+  /** Name of the node with the lease. */
+  #primary: string | undefined
   /** Links that were passed to a node since it was last heard of. */
   readonly #passed = new Map<string, number>()
   /** Since when it drains. */
@@ -42,6 +45,7 @@ export class NodeLinks {
 
   constructor(options: NodeLinksOptions) {
     this.#options = options
+    this.#node = options.own().node
   }
 
   /** What this node announces. */
@@ -59,13 +63,13 @@ export class NodeLinks {
   get isLeaving(): boolean {
     return (
       this.#drainingMs !== undefined &&
-      this.#loads.some(({ node, isDraining }) => node !== this.#options.self.node && !isDraining)
+      this.#loads.some(({ node, isDraining }) => node !== this.#node && !isDraining)
     )
   }
 
   /** Of all nodes that serve devices, this one included, as it knows them. */
   get #loads(): NodeLoad[] {
-    const { node: own } = this.#options.self
+    const own = this.#node
     const isDraining = this.#drainingMs !== undefined
     return [
       { node: own, ...this.load, isDraining },
@@ -77,18 +81,19 @@ export class NodeLinks {
     ]
   }
 
-  /** As the database has them now. @param isDraining whether an operator drains this one */
-  update(nodes: readonly AnnouncedNode[], isDraining: boolean): void {
+  /** As the database has them now. @param isDraining whether this one drains @param primary name of the node with the lease */
+  update(nodes: readonly AnnouncedNode[], isDraining: boolean, primary: string | undefined): void {
     this.#nodes = nodes
+    this.#primary = primary
     this.#passed.clear()
-    const { clock, logger, middle, self, drainMs } = this.#options
+    const { clock, logger, middle, drainMs } = this.#options
     const isDrained = isDraining || this.#isStopping
     if (isDrained !== (this.#drainingMs !== undefined)) {
       this.#drainingMs = isDrained ? clock.nowMs() : undefined
       logger.info(this.load, isDrained ? 'this bridge sends its devices away' : 'this bridge serves devices again')
     }
     const isUrgent = this.#drainingMs !== undefined && clock.nowMs() - this.#drainingMs >= drainMs
-    const moved = linksToMove(self.node, this.#loads)
+    const moved = linksToMove(this.#node, this.#loads)
     if (moved > 0) middle.plane.moveAway(moved, isUrgent)
   }
 
@@ -102,7 +107,7 @@ export class NodeLinks {
   /** The process ends soon: its devices are sent away. */
   leave(): void {
     this.#isStopping = true
-    this.update(this.#nodes, true)
+    this.update(this.#nodes, true, this.#primary)
   }
 
   /** @returns resolves once no session is open here; undefined: no other node would serve the devices */
@@ -145,13 +150,15 @@ export class NodeLinks {
 
   /** @returns false: this node is to serve it */
   async #pass(request: IncomingMessage, socket: Duplex, head: Buffer, client: UpgradeClient): Promise<boolean> {
-    const { self, others, logger } = this.#options
-    const node = placeLink(self.node, this.#loads)
+    const { own, others, logger } = this.#options
+    const primary = this.#nodes.find(({ node }) => node === this.#primary)
+    // One of an earlier release does not tell what tokens prove.
+    const node = primary?.links === null ? primary.node : placeLink(this.#node, this.#loads)
     const to = this.#nodes.find((each) => each.node === node)
-    if (node === self.node || !to) return false
+    if (node === this.#node || !to) return false
     this.#passed.set(node, (this.#passed.get(node) ?? 0) + 1)
     try {
-      await others.pass(request, socket, head, { ...self, url: to.url }, this.#closing.signal)
+      await others.pass(request, socket, head, { ...own(), url: to.url }, this.#closing.signal)
       client.onAccepted()
       return true
     } catch (err) {

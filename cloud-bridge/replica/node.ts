@@ -61,17 +61,18 @@ export async function startNode(
           hint: 'run "brim bridge migrate --to", or give another database',
         },
       )
-    const self = ownNode(config, certificate)
-    const gate = new LinkGate(self.auth)
+    const own = () => ownNode(config, certificate)
+    const gate = new LinkGate(own().auth)
     const middle = await openMiddle(base, gate, variant)
     const others = new OtherNodes(config.host)
     const drainMs = config.drainS * 1_000
-    const links = new NodeLinks({ middle, gate, others, self, drainMs, clock, logger: logger.child({ component: 'link' }) })
-    closers.push(() => links.close())
+    const links = new NodeLinks({ middle, gate, others, own, drainMs, clock, logger: logger.child({ component: 'link' }) })
     const context = { ...base, database, certificate, others, gate, middle, links, stopping: stopping.signal }
     const node = new Node(context, openPrimary)
     closers.push(() => node.ended)
     closers.push(() => stopping.abort(new BrimError('CANCELED', 'the bridge is shutting down')))
+    // Before the listener: the devices connect elsewhere at once.
+    closers.push(() => links.close())
     await node.ready
     return node.asBridge(closers.closeAll)
   } catch (error) {

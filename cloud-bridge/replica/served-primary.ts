@@ -57,7 +57,7 @@ export class ServedPrimary {
       const renew = async () => {
         try {
           if (!(await held.renew())) onLost()
-          nodes = await announce(context, self)
+          nodes = await announce(context, self, self.node)
           checkIdentities()
           if (links.isLeaving && !links.isStopping) handOver()
         } catch (err) {

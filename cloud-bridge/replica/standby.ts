@@ -102,7 +102,7 @@ export class Standby {
 
   async #look(): Promise<Lease | undefined> {
     const { database, links } = this.#context
-    await announce(this.#context, this.self)
+    await announce(this.#context, this.self, this.primary?.node)
     await this.#read()
     await this.#copy()
     if (this.#record.primary || links.isLeaving) return undefined
