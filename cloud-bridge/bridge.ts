@@ -22,8 +22,9 @@ import { openHome } from './parts/home.ts'
 import { openHttp } from './parts/http.ts'
 import { openIdentities } from './parts/identities.ts'
 import { collectMetrics } from './parts/metrics.ts'
+import { openMiddle } from './parts/middle.ts'
 import { openNetwork } from './parts/network.ts'
-import type { PrimaryNode } from './parts/primary-node.ts'
+import { type PrimaryNode, sessionsOf } from './parts/primary-node.ts'
 import { openRollouts } from './parts/rollouts.ts'
 import { accessRoutes, fleetRoutes, servingRoutes } from './parts/routes.ts'
 import { openServing } from './parts/serving.ts'
@@ -47,7 +48,7 @@ export async function startBridge(
   const config = readBridgeConfig(settings)
   if (config.database) {
     const { startNode } = await import('./replica/node.ts')
-    return startNode(config, clock, (base, node) => openBridge(base, variant, node))
+    return startNode(config, clock, variant, (base, node) => openBridge(base, variant, node))
   }
   const closers = createClosers()
   try {
@@ -71,21 +72,25 @@ async function openBridge(base: Base, variant: BridgeVariant, node?: PrimaryNode
   const access = openAccess(base, stores)
   const { grants, certificate } = access
   const broker = await openControlBroker(base, network, stores, work, access)
-  const cloud = await openServing(base, network, access, work, variant)
+  node?.links.proveBy(grants, stores.identityStore)
+  const middle = node?.links.middle ?? (await openMiddle(base, grants, variant))
+  const cloud = await openServing(base, middle, network, work, variant)
   const identities = openIdentities(base, stores, work, access, broker, cloud)
   const authorization = openAuthorizer(base, network, stores, access, cloud)
-  collectMetrics(base, cloud, work, rollouts, broker)
+  collectMetrics(base, cloud, work, rollouts, broker, node)
   const verified = new VerifiedBundles(config.stateDir)
   const embeddings = await openEmbeddings({ ...config, verified }, closers)
   const routes = [
-    ...servingRoutes(base, work, cloud, embeddings),
+    ...servingRoutes(base, work, cloud, embeddings, node),
     ...fleetRoutes(base, stores, work, rollouts, broker, cloud, node),
     ...accessRoutes(base, stores, access, authorization, identities),
   ]
-  const upgrades = { [dataPath]: cloud.plane.upgrade, ...(broker.upgrade ? { [mqttPath]: broker.upgrade } : {}) }
+  const upgrades = {
+    [dataPath]: node?.links.upgrade ?? middle.plane.upgrade,
+    ...(broker.upgrade ? { [mqttPath]: broker.upgrade } : {}),
+  }
   const http = await openHttp(base, network, access, authorization.authorizer, routes, upgrades)
-  closers.push(cloud.plane.close)
-  closers.push(() => cloud.sessions.shutdown({ code: 'LINK_LOST', message: `bridge ${id} is shutting down` }))
+  if (!node) closers.push(middle.close)
 
   // After all ports are bound: a second bridge started by mistake must not declare the first one's devices lost.
   const isEnrolled = (device: string) => stores.identityStore.device(device) !== undefined
@@ -110,7 +115,7 @@ async function openBridge(base: Base, variant: BridgeVariant, node?: PrimaryNode
       bridge: version,
       ...announcedModels(cloud.modelIds),
       data: dataUrl,
-      sessions: cloud.sessions.count,
+      sessions: sessionsOf(node, cloud.sessions.count),
       devices: work.devices.size,
       telemetryDeltas: config.telemetryDeltas,
       answerTtftMs: cloud.answers.starts.wire,
@@ -155,8 +160,9 @@ async function openBridge(base: Base, variant: BridgeVariant, node?: PrimaryNode
     async drain() {
       logger.info({ sessions: sessions.count, answers: inProgress.count }, 'bridge draining')
       isDraining = true
-      control.drain()
-      await Promise.all([sessions.drain(), inProgress.drain()])
+      const moved = node?.links.untilMoved()
+      if (!moved) control.drain()
+      await Promise.all([moved ?? sessions.drain(), inProgress.drain()])
       logger.info('bridge drained')
     },
     close: closers.closeAll,

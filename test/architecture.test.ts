@@ -289,7 +289,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
       'cloud-bridge/queue',
       'cloud-bridge/replica-marker.ts',
     ],
-    types: ['cloud-bridge/config.ts', 'cloud-bridge/running-bridge.ts'],
+    types: ['cloud-bridge/config.ts', 'cloud-bridge/running-bridge.ts', 'cloud-bridge/variant.ts'],
   },
   // The parts of the composition root: nothing but bridge.ts imports them, and replica the few that a standby has too.
   'cloud-bridge/parts': { values: ['core', 'cloud-bridge'] },

@@ -70,6 +70,8 @@ export type OpenResult =
 /** The HAT sessions of all devices. */
 export interface Sessions {
   readonly count: number
+  /** Of one device, those that are being opened included. */
+  countOf(device: string): number
   /** Ids of the tables that rows may be coded by. */
   readonly codings: readonly string[]
   /** @param modelId that the device asks for */
@@ -250,6 +252,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     get count() {
       return entries.size
     },
+    countOf: (device) => counts.get(device) ?? 0,
     codings: [...models.values()].flatMap(({ coders }) => (coders ? [coders.id] : [])),
     async open(peer, modelId, openOptions = {}) {
       const { id } = openOptions

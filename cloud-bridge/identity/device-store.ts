@@ -41,15 +41,20 @@ export interface DeviceStore {
   revoke(actor: Actor, device: string): boolean
 }
 
+/** Device that may connect → its public key; also in a copy of the database. */
+export function approvedKeysIn(store: Store): ReadonlyMap<string, string> {
+  const approved = store.prepare<[], Pick<DeviceIdentity, 'device' | 'publicKey'>>(
+    "SELECT device, public_key AS publicKey FROM identities WHERE status = 'approved'",
+  )
+  return new Map(approved.all().map(({ device, publicKey }) => [device, publicKey]))
+}
+
 export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAuditLine, auditChange: AuditChange): DeviceStore {
   const columns = `device, device_group AS "group", status, public_key AS publicKey, token_id AS tokenId,
     enrolled_at AS enrolledAt, key_since AS keySince, key_expires_at AS keyExpiresAt, hardware, clone`
   const byName = store.prepare<[string], DeviceIdentity>(`SELECT ${columns} FROM identities WHERE device = ?`)
   const byKey = store.prepare<[string], DeviceIdentity>(`SELECT ${columns} FROM identities WHERE public_key = ?`)
   const all = store.prepare<[], DeviceIdentity>(`SELECT ${columns} FROM identities ORDER BY device`)
-  const approved = store.prepare<[], Pick<DeviceIdentity, 'device' | 'publicKey'>>(
-    "SELECT device, public_key AS publicKey FROM identities WHERE status = 'approved'",
-  )
   const put = store.prepare(`INSERT OR REPLACE INTO identities
     (device, device_group, status, public_key, token_id, enrolled_at) VALUES (?, ?, ?, ?, ?, ?)`)
   const markApproved = store.prepare(
@@ -144,7 +149,7 @@ export function openDeviceStore(store: Store, tokens: TokenStore, audit: AddAudi
     renewKey: (renewal, keys, from) => renewKey.immediate(renewal, keys, from),
     device: (id) => byName.get(id),
     devices: () => all.all(),
-    approvedKeys: () => new Map(approved.all().map(({ device, publicKey }) => [device, publicKey])),
+    approvedKeys: () => approvedKeysIn(store),
     approve: auditedChange(store, auditChange, 'device.approve', (device) => markApproved.run(device)),
     remove: (actor, device) => removeDevice.immediate(actor, device),
     revoke: auditedChange(store, auditChange, 'device.revoke', (device) => markRevoked.run(device)),

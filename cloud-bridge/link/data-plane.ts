@@ -10,6 +10,8 @@ import { type Connection, type ConnectionOptions, serveConnection } from './conn
 
 export interface DataPlane {
   readonly upgrade: Upgrade
+  /** Open connections. */
+  readonly count: number
   /** Closes this device's connection. */
   disconnect(device: string): void
   /**
@@ -17,6 +19,8 @@ export interface DataPlane {
    * @returns the devices that these claimed to be
    */
   dropUnproven(): string[]
+  /** Closes the connections of up to `max` devices, which connect again, perhaps elsewhere. @param isUrgent also of those with sessions, which replay them */
+  moveAway(max: number, isUrgent: boolean): void
   /** Closes every connection; resolves when their sessions have ended. */
   close(): Promise<void>
 }
@@ -85,6 +89,13 @@ export function createDataPlane(
           if (connectedAs !== undefined && byDevice.get(connectedAs) === connection) byDevice.delete(connectedAs)
         })
       })
+    },
+    get count() {
+      return connections.size
+    },
+    moveAway(max, isUrgent) {
+      const movable = [...byDevice].filter(([device]) => isUrgent || options.sessions.countOf(device) === 0)
+      for (const [, connection] of movable.slice(0, max)) connection.close(closeCodes.goingAway, 'LINK_LOST')
     },
     disconnect(device) {
       byDevice.get(device)?.close(closeCodes.unauthorized, 'NOT_AUTHORIZED')

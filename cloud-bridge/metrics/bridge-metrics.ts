@@ -20,6 +20,8 @@ export interface MetricSources {
   readonly computing: () => readonly { readonly provider: string }[]
   /** HAT sessions that are open. */
   readonly sessions: () => number
+  /** Of bridges with --database; undefined: this one is alone. */
+  readonly processes: (() => readonly { readonly node: string; readonly links: number; readonly sessions: number }[]) | undefined
   readonly kv: () => { readonly usedBytes: number; readonly cachedBytes: number; readonly budgetBytes: number }
   /** Undefined: there is no slow tier. */
   readonly slowKv: () => { readonly usedBytes: number; readonly budgetBytes: number } | undefined
@@ -47,7 +49,7 @@ export interface MetricSources {
 
 export interface BridgeMetrics extends AnswerMetrics, SketchMetrics {
   onStep(step: EndedStep): void
-  /** Begins to read these at each scrape. Once. */
+  /** Reads these at each scrape, in place of those before. */
   collect(sources: MetricSources): void
   /** What is measured, in alphabetical order, without values. */
   list(): readonly ListedMetric[]
@@ -63,15 +65,20 @@ export function createBridgeMetrics(defaultTokensPerS: number): BridgeMetrics {
   const duration = histogram('brim_step_duration_seconds', 'Computing time of a step, through all stages.', stepBuckets)
   const rows = histogram('brim_step_rows', 'Rows of a step: tokens of whole-model streams and of HAT sessions.', rowBuckets)
   const streams = histogram('brim_step_streams', 'Streams that a step serves.', streamBuckets)
+  const sketches = sketchMetrics(registry)
+  const own = new Set(registry.getMetricsAsArray().map(({ name }) => name))
   return {
     ...answers,
-    ...sketchMetrics(registry),
+    ...sketches,
     onStep({ computeMs, tokens, items }) {
       duration.observe(computeMs / 1_000)
       rows.observe(tokens)
       streams.observe(items)
     },
-    collect: (sources) => collectAll(registry, sources),
+    collect(sources) {
+      for (const { name } of registry.getMetricsAsArray()) if (!own.has(name)) registry.removeSingleMetric(name)
+      collectAll(registry, sources)
+    },
     list: () => listMetrics(registry),
     text: async () => `${await registry.metrics()}\n${await processMetrics().metrics()}`,
   }
@@ -86,6 +93,12 @@ function collectAll(registry: Registry, sources: MetricSources): void {
     computing().map(({ provider }, at) => ({ model_id: modelIds[at] ?? '', provider })),
   )
   gauge('brim_hat_sessions', 'Open HAT sessions of devices.', sessions)
+  const { processes } = sources
+  if (processes) {
+    const byNode = (field: 'links' | 'sessions') => () => Object.fromEntries(processes().map((each) => [each.node, each[field]]))
+    gauge('brim_process_links', 'Devices connected to a process of this bridge.', byNode('links'), 'process')
+    gauge('brim_process_sessions', 'Open HAT sessions at a process of this bridge.', byNode('sessions'), 'process')
+  }
   const ofStreams = () => kv().usedBytes - kv().cachedBytes
   gauge(
     'brim_kv_cache_bytes',

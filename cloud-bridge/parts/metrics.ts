@@ -2,6 +2,7 @@ import { version } from '../../core/kit/base/version.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
 import type { Rollouts } from '../rollout/rollouts.ts'
 import type { Base } from './base.ts'
+import type { PrimaryNode } from './primary-node.ts'
 import type { OpenServing } from './serving.ts'
 import type { FleetWork } from './work.ts'
 
@@ -12,12 +13,14 @@ export function collectMetrics(
   { devices, jobs }: FleetWork,
   rollouts: Rollouts,
   broker: ControlBroker,
+  node: Pick<PrimaryNode, 'describe'> | undefined,
 ): void {
   metrics.collect({
     version,
     modelIds,
     computing,
     sessions: () => sessions.count,
+    processes: node && (() => node.describe().loads),
     kv: () => serving.memory,
     slowKv: () => serving.slow,
     transfers: serving.transfers,

@@ -23,7 +23,7 @@ import type { Rollouts } from '../rollout/rollouts.ts'
 import type { Access } from './access.ts'
 import type { Authorization } from './authorizer.ts'
 import type { Base } from './base.ts'
-import type { PrimaryNode } from './primary-node.ts'
+import { type PrimaryNode, sessionsOf } from './primary-node.ts'
 import type { OpenServing } from './serving.ts'
 import type { Stores } from './stores.ts'
 import type { FleetWork } from './work.ts'
@@ -34,6 +34,7 @@ export function servingRoutes(
   { jobs }: FleetWork,
   { serving, steps, answers, load }: OpenServing,
   embeddings: Embeddings,
+  node: PrimaryNode | undefined,
 ): readonly Routes[] {
   const { models, resumable, meter, inProgress } = answers
   const kept = new KeptResponses(clock)
@@ -49,6 +50,7 @@ export function servingRoutes(
       }),
       steps: () => steps.list(),
       metrics: metrics.text,
+      node,
     }),
     answerRoutes({
       served: { models, nextSeed, requestLimits: config.limits },
@@ -98,6 +100,7 @@ export function fleetRoutes(
       describe: () => ({
         bridge: config.id,
         ...load(),
+        sessions: sessionsOf(node, load().sessions),
         kvBudgetBytes: config.kvBudgetBytes,
         jobs: jobs.store.counts(),
         database: node?.describe() ?? null,
@@ -137,7 +140,7 @@ export function accessRoutes(
   return [
     adminRoutes({ store: identityStore, quotas, bridge, fleet, tlsPins }),
     browserLoginRoutes(logins, identityStore),
-    identityRoutes(identities),
+    identityRoutes(identities, grants),
     pageRoutes(() => authorizer.authRequired),
     ...(hookSecret === undefined ? [] : [brokerHookRoutes({ fleet, gate: grants })]),
   ]

@@ -4,37 +4,23 @@ import { AnswerMeter } from '../../core/answer/endpoint/meter.ts'
 import { loadTextModel, type TextModel } from '../../core/answer/endpoint/text-model.ts'
 import { loadPicePrompts, readPicePrompts } from '../../core/answer/sketch/load-prompts.ts'
 import { generalPrompts } from '../../core/answer/sketch/prompts.ts'
-import { BrimError } from '../../core/kit/base/errors.ts'
-import { releaseMemoryAtRest } from '../../core/kit/base/idle-memory.ts'
 import { version } from '../../core/kit/base/version.ts'
 import type { Manifest } from '../../core/model/bundle/manifest.ts'
 import type { ShownComputing } from '../../core/wire/protocol/computing.ts'
-import { maxFrameBytesOf } from '../../core/wire/protocol/frame.ts'
 import type { Health } from '../../core/wire/protocol/http/bridge.ts'
-import { noModelId } from '../../core/wire/protocol/messages.ts'
-import { type ServedMiddle, serveMiddle } from '../hat/serve-middle.ts'
-import { createDataPlane, type DataPlane } from '../link/data-plane.ts'
 import { AnswerStarts } from '../llm/answer-starts.ts'
 import { bridgeEndpoint } from '../llm/endpoint.ts'
 import { resumable } from '../llm/journalled-endpoint.ts'
 import { ResumableAnswers, type ResumableModel } from '../llm/resumable-answers.ts'
-import { type OpenedModel, type OpenModel, openServedModel } from '../serving/open-served-model.ts'
-import { noModel } from '../serving/served-model.ts'
 import type { Serving } from '../serving/serving.ts'
 import { openUpstreams } from '../upstream/open-upstreams.ts'
 import type { UpstreamView } from '../upstream/upstream-pool.ts'
 import type { BridgeVariant } from '../variant.ts'
-import type { Access } from './access.ts'
 import type { Base } from './base.ts'
+import type { Middle } from './middle.ts'
 import type { Network } from './network.ts'
 import { openSketching } from './sketching.ts'
 import type { FleetWork } from './work.ts'
-
-const heartbeatMs = 15_000
-const helloTimeoutMs = 10_000
-
-/** In the place of a bundle that the bridge does not have. */
-const nothing = { served: noModel, manifest: { modelId: noModelId, dims: { hidden: 1, contextLimit: 1 } }, slots: 1 }
 
 /** The bridge's own answers. */
 export interface ServedAnswers {
@@ -49,10 +35,10 @@ export interface ServedAnswers {
 
 export interface OpenServing {
   /** All served models together. */
-  readonly serving: ServedMiddle['serving']
-  readonly steps: ServedMiddle['steps']
-  readonly sessions: ServedMiddle['sessions']
-  readonly plane: DataPlane
+  readonly serving: Middle['serving']
+  readonly steps: Middle['steps']
+  readonly sessions: Middle['sessions']
+  readonly plane: Middle['plane']
   /** Of the served bundles, as they were given. */
   readonly modelIds: readonly string[]
   /** What computes each of them: the CPU where a GPU was lost. */
@@ -62,53 +48,20 @@ export interface OpenServing {
   load(): Pick<Health, 'version' | 'modelId' | 'modelIds' | 'computing' | 'uptimeS' | 'sessions' | 'kvBytes'>
 }
 
-/**
- * What answers: the served models, with their own answers, the HAT sessions on their middles and the data plane that they are
- * reached by; and upstreams.
- */
+/** What answers: the served models, with their own answers, and upstreams. */
 export async function openServing(
   base: Base,
+  middle: Middle,
   { announce }: Network,
-  { grants }: Access,
   { expansions }: FleetWork,
   variant: BridgeVariant,
 ): Promise<OpenServing> {
-  const { config, clock, closers, logger, metrics } = base
+  const { config, clock, closers, logger } = base
+  const { opened, servings, serving, steps, sessions, plane } = middle
+  middle.onCount(announce.trigger)
   const startedMs = clock.nowMs()
   const upstreams = openUpstreams(config, clock, logger.child({ component: 'upstream' }))
   closers.push(() => upstreams.close())
-  const opened = await openModels(base, variant.openModel ?? openServedModel)
-  const [first = nothing, ...others] = opened
-  const served = serveMiddle(config, [first, ...others], {
-    clock,
-    logger,
-    onCount: announce.trigger,
-    onStep: metrics.onStep,
-    servingPolicy: variant.servingPolicy,
-    withoutKv: variant.withoutKv,
-    fixedChunks: variant.fixedChunks,
-    recording: base.recording,
-    tracer: base.tracer,
-  })
-  closers.push(served.serving.close)
-  const releaseFree = () => {
-    for (const part of [...opened, ...served.servings.values()]) part.releaseFree()
-  }
-  closers.push(releaseMemoryAtRest(() => ({ active: 0, done: served.serving.metrics.steps }), releaseFree, clock))
-  const plane = createDataPlane({
-    sessions: served.sessions,
-    bridge: config.id,
-    modelId: first.manifest.modelId,
-    draftLimit: config.draftLimit,
-    maxFrameBytes: Math.max(
-      ...[first, ...others].map(({ manifest }) => maxFrameBytesOf(config.frameTokens, manifest.dims.hidden)),
-    ),
-    gate: grants,
-    heartbeatMs,
-    helloTimeoutMs,
-    clock,
-    logger: logger.child({ component: 'link' }),
-  })
   const sketching = openSketching(base, expansions, variant.sketches)
   const prompts = config.picePrompts === undefined ? generalPrompts : await readPicePrompts(config.picePrompts)
   const starts = new AnswerStarts(announce.trigger)
@@ -117,8 +70,8 @@ export async function openServing(
   for (const { folder, manifest, served: parts } of opened) {
     if (!parts.tokens) continue
     const { modelId, card } = manifest
-    const serving = served.servings.get(modelId)!
-    const llm = bridgeEndpoint(serving, await loadLlm(folder, manifest, serving))
+    const own = servings.get(modelId)!
+    const llm = bridgeEndpoint(own, await loadLlm(folder, manifest, own))
     const { full, ...sketched } = sketching(llm, await loadPicePrompts(folder, prompts), resumable, (asked) =>
       starts.begin(asked),
     )
@@ -131,7 +84,6 @@ export async function openServing(
     models.push({ name, endpoint: full, createdAt: new Date().toISOString(), ...sketched })
     resumables.push({ modelId: `upstream:${name}`, endpoint: sketched.sketching.endpoint })
   }
-  const { serving, steps, sessions } = served
   const modelIds = opened.map(({ manifest }) => manifest.modelId)
   const computing = () => opened.map((model) => model.computing)
   return {
@@ -159,28 +111,6 @@ export async function openServing(
       kvBytes: serving.memory.usedBytes - serving.memory.cachedBytes,
     }),
   }
-}
-
-/** @throws BrimError CONFIG_INVALID where two bundles are of one model; as the opening of a bundle */
-async function openModels({ config, closers, progress, logger }: Base, openModel: OpenModel): Promise<OpenedModel[]> {
-  const opened: OpenedModel[] = []
-  for (const bundle of config.servedBundles) {
-    const model = await openModel({
-      ...config,
-      kvBudgetBytes: Math.floor(config.kvBudgetBytes / config.servedBundles.length),
-      bundle,
-      progress,
-      logger,
-    })
-    closers.push(model.close)
-    const same = opened.find(({ manifest }) => manifest.modelId === model.manifest.modelId)
-    if (same)
-      throw new BrimError('CONFIG_INVALID', `the bundles ${same.folder} and ${bundle} are of one model`, {
-        hint: 'give one of them with --bundle',
-      })
-    opened.push(model)
-  }
-  return opened
 }
 
 function openResumable(

@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Row } from '../../core/kit/store/row-journal.ts'
+import type { NodeLoad } from '../../core/policy/link/place-link.ts'
 import { PostgresConnection } from './postgres-connection.ts'
 
 /**
@@ -47,6 +48,11 @@ CREATE TABLE IF NOT EXISTS brim_rows (
 CREATE INDEX IF NOT EXISTS brim_rows_ship ON brim_rows (fleet, ship, file, name, key);
 CREATE INDEX IF NOT EXISTS brim_rows_deleted ON brim_rows (fleet, deleted_at) WHERE deleted_at IS NOT NULL;
 `
+/** Came later, with the releases whose standbys serve devices. */
+const loads = `
+ALTER TABLE brim_nodes ADD COLUMN IF NOT EXISTS links int, ADD COLUMN IF NOT EXISTS sessions int,
+  ADD COLUMN IF NOT EXISTS drain boolean NOT NULL DEFAULT false
+`
 
 /** Of one of the SQLite files. */
 export interface FileRow extends Row {
@@ -61,6 +67,12 @@ export interface Primary {
   readonly pin: string | null
   /** Whether callers must prove their identity. */
   readonly auth: boolean
+}
+
+/** A node that is there, and what it serves. */
+export interface AnnouncedNode extends Omit<NodeLoad, 'links'>, Pick<Primary, 'url'> {
+  /** Null: it is of an earlier release, which serves no devices while it is a standby. */
+  readonly links: number | null
 }
 
 /** Of a fleet, as the database has it. */
@@ -111,6 +123,7 @@ export class FleetDatabase {
   readonly #rows: PostgresConnection
   /** Number of the latest ship of this node; undefined: it is not known whether that was written. */
   #ship: string | undefined
+  #isAnnounced = false
 
   constructor(url: string, fleet: string) {
     this.#fleet = fleet
@@ -122,14 +135,16 @@ export class FleetDatabase {
   async open(): Promise<void> {
     const { rows } = await this.#control.query<{ known: string | null }>("SELECT to_regclass('brim_layout')::text AS known")
     // Several first starts at once would create the same tables.
-    if (rows[0]!.known === null)
-      await this.#control.query(`BEGIN; SELECT pg_advisory_xact_lock(${0x6272_696d}); ${tables}; COMMIT`)
+    const change = (statements: string) =>
+      this.#control.query(`BEGIN; SELECT pg_advisory_xact_lock(${0x6272_696d}); ${statements}; COMMIT`)
+    if (rows[0]!.known === null) await change(tables)
     const found = await this.#control.query<{ version: number }>('SELECT version FROM brim_layout')
     const version = found.rows[0]?.version
     if (version !== layout)
       throw new BrimError('STORE_FAILED', `the database has layout ${version}; this release supports layout ${layout}`, {
         hint: 'a newer release has written it: update this one',
       })
+    await change(loads)
   }
 
   /** Undefined: the database does not know the fleet. */
@@ -167,22 +182,33 @@ export class FleetDatabase {
     ])
   }
 
-  /** A node is there. */
-  async announce({ node, url }: Pick<Primary, 'node' | 'url'>): Promise<void> {
-    await this.#control.query(
-      `INSERT INTO brim_nodes VALUES ($1, $2, $3, clock_timestamp())
-       ON CONFLICT (fleet, node) DO UPDATE SET url = excluded.url, seen_at = excluded.seen_at`,
-      [this.#fleet, node, url],
+  /** A node is there. @returns whether it drains; not by what an operator has asked of the process before it */
+  async announce({ node, url, links, sessions, isDraining }: AnnouncedNode): Promise<boolean> {
+    const isFirst = !this.#isAnnounced
+    const { rows } = await this.#control.query<{ drain: boolean }>(
+      `INSERT INTO brim_nodes (fleet, node, url, seen_at, links, sessions, drain) VALUES ($1, $2, $3, clock_timestamp(), $4, $5, $7)
+       ON CONFLICT (fleet, node) DO UPDATE SET url = excluded.url, seen_at = excluded.seen_at, links = excluded.links,
+         sessions = excluded.sessions, drain = excluded.drain OR (brim_nodes.drain AND NOT $6)
+       RETURNING drain`,
+      [this.#fleet, node, url, links, sessions, isFirst, isDraining],
     )
+    this.#isAnnounced = true
+    return rows[0]!.drain
   }
 
-  /** Names of the nodes that have announced themselves in the last `withinMs`. */
-  async nodes(withinMs: number): Promise<string[]> {
-    const { rows } = await this.#control.query<{ node: string }>(
-      `SELECT node FROM brim_nodes WHERE fleet = $1 AND seen_at > clock_timestamp() - $2 * interval '1 ms' ORDER BY node`,
+  /** Those that have announced themselves in the last `withinMs`. */
+  async nodes(withinMs: number): Promise<AnnouncedNode[]> {
+    const { rows } = await this.#control.query<AnnouncedNode>(
+      `SELECT node, url, links, coalesce(sessions, 0) AS sessions, drain AS "isDraining" FROM brim_nodes
+       WHERE fleet = $1 AND seen_at > clock_timestamp() - $2 * interval '1 ms' ORDER BY node`,
       [this.#fleet, withinMs],
     )
-    return rows.map(({ node }) => node)
+    return rows
+  }
+
+  /** A node is to send its devices away and to take no lease, or no longer. It learns that when it next announces itself. */
+  async setDraining(node: string, isDraining: boolean): Promise<void> {
+    await this.#control.query('UPDATE brim_nodes SET drain = $3 WHERE fleet = $1 AND node = $2', [this.#fleet, node, isDraining])
   }
 
   /** @param after number of the latest lease: another node may have been faster. @returns undefined: it was, or that lease is valid */

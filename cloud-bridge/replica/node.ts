@@ -1,15 +1,19 @@
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { createClosers } from '../../core/kit/base/closers.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
-import { createLogger } from '../../core/kit/base/logger.ts'
 import { lockFolder } from '../../core/kit/store/lock-folder.ts'
 import type { BridgeConfig } from '../config.ts'
 import { openCertificate } from '../http/certificate.ts'
-import { requiresAuth } from '../identity/exposure.ts'
+import { openBase } from '../parts/base.ts'
+import { openMiddle } from '../parts/middle.ts'
 import { requireReplica } from '../replica-marker.ts'
 import type { Bridge } from '../running-bridge.ts'
+import type { BridgeVariant } from '../variant.ts'
 import { FleetDatabase } from './fleet-database.ts'
-import { isUnavailable, type NodeContext } from './node-context.ts'
+import { LinkGate } from './link-gate.ts'
+import { mayPass, type NodeContext, ownNode } from './node-context.ts'
+import { NodeLinks } from './node-links.ts'
+import { OtherNodes } from './other-nodes.ts'
 import { ownVersions } from './replica-files.ts'
 import { type OpenPrimary, ServedPrimary } from './served-primary.ts'
 import { Standby } from './standby.ts'
@@ -20,7 +24,12 @@ import { Standby } from './standby.ts'
  * @returns once it is one or the other
  * @throws BrimError DATABASE_UNAVAILABLE, STORE_FAILED, CONFIG_INVALID, LISTEN_*
  */
-export async function startNode(config: BridgeConfig, clock: Clock, openPrimary: OpenPrimary): Promise<Bridge> {
+export async function startNode(
+  config: BridgeConfig,
+  clock: Clock,
+  variant: BridgeVariant,
+  openPrimary: OpenPrimary,
+): Promise<Bridge> {
   const closers = createClosers()
   const stopping = new AbortController()
   try {
@@ -31,7 +40,8 @@ export async function startNode(config: BridgeConfig, clock: Clock, openPrimary:
       })
     requireReplica(stateDir)
     closers.push(lockFolder(stateDir))
-    const logger = createLogger(config.logLevel, { bridge: id }, config.log)
+    const base = await openBase(config, clock, closers)
+    const { logger } = base
     const certificate = tls && openCertificate(tls, clock, logger.child({ component: 'tls' }))
     if (certificate) closers.push(certificate.close)
     const database = new FleetDatabase(settings!.url, fleet)
@@ -51,10 +61,18 @@ export async function startNode(config: BridgeConfig, clock: Clock, openPrimary:
           hint: 'run "brim bridge migrate --to", or give another database',
         },
       )
-    const context = { config, clock, logger, database, certificate, stopping: stopping.signal }
+    const own = () => ownNode(config, certificate)
+    const gate = new LinkGate(own().auth)
+    const middle = await openMiddle(base, gate, variant)
+    const others = new OtherNodes(config.host)
+    const drainMs = config.drainS * 1_000
+    const links = new NodeLinks({ middle, gate, others, own, drainMs, clock, logger: logger.child({ component: 'link' }) })
+    const context = { ...base, database, certificate, others, gate, middle, links, stopping: stopping.signal }
     const node = new Node(context, openPrimary)
     closers.push(() => node.ended)
     closers.push(() => stopping.abort(new BrimError('CANCELED', 'the bridge is shutting down')))
+    // Before the listener: the devices connect elsewhere at once.
+    closers.push(() => links.close())
     await node.ready
     return node.asBridge(closers.closeAll)
   } catch (error) {
@@ -63,7 +81,8 @@ export async function startNode(config: BridgeConfig, clock: Clock, openPrimary:
   }
 }
 
-const retryMs = 1_000
+/** Longer than standbys take to notice that a lease was given back: one that can be the primary takes it first. */
+const retryMs = 1_500
 
 /** A standby, then perhaps the primary, then perhaps a standby again. */
 class Node {
@@ -91,24 +110,30 @@ class Node {
   async #run(isReady: () => void): Promise<void> {
     let context = this.#context
     const { stopping, clock, logger } = context
-    for (let isFirst = true; !stopping.aborted; isFirst = false) {
+    let hasRole = false
+    const takeRole = () => {
+      hasRole = true
+      isReady()
+    }
+    while (!stopping.aborted) {
       try {
         const standby = await Standby.open(context)
         // Port 0 is chosen once.
         context = { ...context, config: { ...context.config, httpPort: standby.port } }
         this.#standby = standby
-        if (standby.primary) isReady()
+        if (standby.primary) takeRole()
         const taken = await standby.untilLease()
         this.#standby = undefined
         if (!taken) return
         logger.info({ lease: taken.lease.number }, 'this bridge is the primary')
         this.#primary = await ServedPrimary.open(context, taken, this.#openPrimary)
-        isReady()
+        takeRole()
         await this.#primary.untilLost()
         if (!stopping.aborted) logger.warn('another bridge has become the primary: this one is a standby')
       } catch (err) {
-        if (isFirst || !isUnavailable(err)) throw err
-        logger.error({ err }, 'this bridge takes no role until the database is back')
+        // What is wrong at the start is wrong in the configuration.
+        if (!hasRole || !mayPass(err)) throw err
+        logger.error({ err }, 'this bridge takes no role now, and tries again')
         await clock.sleep(retryMs, stopping).catch(() => {})
       } finally {
         this.#standby = undefined
@@ -123,6 +148,7 @@ class Node {
 
   asBridge(close: () => Promise<void>): Bridge {
     const node = this
+    const { middle, gate, links, progress } = this.#context
     const urls = () =>
       node.#current ?? { mqttUrl: node.#context.config.broker!.url, httpUrl: node.#standby?.self.url ?? '', dataUrl: '' }
     return {
@@ -135,28 +161,28 @@ class Node {
       get dataUrl() {
         return urls().dataUrl
       },
-      get modelIds() {
-        return node.#current?.modelIds ?? []
-      },
+      modelIds: middle.opened.map(({ manifest }) => manifest.modelId),
       get computing() {
-        return node.#current?.computing ?? []
+        return middle.opened.map((model) => model.computing)
       },
       get pin() {
         return node.#current?.pin ?? node.#standby?.self.pin ?? undefined
       },
-      get auth() {
-        return node.#current?.auth ?? requiresAuth({ ...node.#context.config, enrolled: true })
-      },
-      logger: node.#context.logger,
+      auth: gate.authRequired,
+      logger: this.#context.logger,
       get stalled() {
-        return node.#current?.stalled ?? []
+        return progress.stalled
       },
       wallMs: () => node.#current?.wallMs() ?? Date.now(),
       get status() {
-        return node.#current?.status ?? `standby, primary ${node.#standby?.primary?.node ?? 'unknown'}`
+        const primary = node.#standby?.primary?.node ?? 'unknown'
+        return node.#current?.status ?? `standby, primary ${primary}, ${links.load.sessions} sessions`
       },
       failed: node.ended,
-      drain: async () => node.#current?.drain(),
+      async drain() {
+        links.leave()
+        await (node.#current ? node.#current.drain() : links.untilMoved())
+      },
       close,
     }
   }

@@ -1,13 +1,15 @@
 import { type Closers, createClosers } from '../../core/kit/base/closers.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import { repeatEvery } from '../../core/kit/base/repeat.ts'
-import { type Base, openBase } from '../parts/base.ts'
+import { withTimeout } from '../../core/kit/base/with-timeout.ts'
+import type { Base } from '../parts/base.ts'
 import type { PrimaryNode } from '../parts/primary-node.ts'
 import { moveDeadlines } from '../queue/job-clock.ts'
 import { forgetSteadyTime } from '../queue/steady-time.ts'
 import type { Bridge } from '../running-bridge.ts'
+import type { AnnouncedNode, FleetDatabase } from './fleet-database.ts'
 import { HeldLease, leaseMs } from './held-lease.ts'
-import type { NodeContext } from './node-context.ts'
+import { announce, type NodeContext } from './node-context.ts'
 import { ownVersions, pagesOf } from './replica-files.ts'
 import { Shipper } from './shipper.ts'
 import type { Taken } from './standby.ts'
@@ -36,7 +38,7 @@ export class ServedPrimary {
 
   /** @throws BrimError as the opening of a bridge; the lease is released then */
   static async open(context: NodeContext, taken: Taken, openPrimary: OpenPrimary): Promise<ServedPrimary> {
-    const { config, clock, logger, database, stopping } = context
+    const { config, clock, logger, database, gate, links, stopping } = context
     const { self, lease, files } = taken
     const { number } = lease
     const closers = createClosers()
@@ -49,16 +51,24 @@ export class ServedPrimary {
     closers.push(() => database.release(number).catch((err: unknown) => logger.warn({ err }, 'lease not released')))
     try {
       let bridge: Bridge | undefined
-      let nodes: readonly string[] = [self.node]
+      let nodes: readonly AnnouncedNode[] = [{ ...self, ...links.load, isDraining: false }]
+      let checkIdentities = () => {}
       const held = new HeldLease(clock, () => database.renew(number, leaseMs, self, bridge?.wallMs()))
       const renew = async () => {
         try {
           if (!(await held.renew())) onLost()
-          await database.announce(self)
-          nodes = await database.nodes(leaseMs)
+          nodes = await announce(context, self, self.node)
+          checkIdentities()
+          if (links.isLeaving && !links.isStopping) handOver()
         } catch (err) {
           logger.debug({ err }, 'lease not renewed')
         }
+      }
+      let isHandingOver = false
+      const handOver = () => {
+        if (isHandingOver || !bridge) return
+        isHandingOver = true
+        withTimeout(config.drainS * 1_000, bridge.drain(), clock).then(onLost, onLost)
       }
       closers.push(repeatEvery(clock, renewMs, renew))
       closers.push(repeatEvery(clock, purgeEveryMs, () => database.purge(keepDeletedMs).catch(() => {})))
@@ -68,12 +78,37 @@ export class ServedPrimary {
       const confirmLease = () => held.confirm()
       const shipper = new Shipper({ files, ship, confirmLease, onLost, clock, logger })
       closers.push(() => shipper.close())
-      bridge = await openPrimary(await openBase(config, clock, closers), {
-        after: shipper.after,
-        stored: shipper.stored,
-        onNewerPrimary: onLost,
-        describe: () => ({ primary: self.node, nodes: [...nodes], failure: shipper.failure ?? null }),
-      })
+      const load = ({ node, links, sessions, isDraining }: AnnouncedNode) => ({ node, links: links ?? 0, sessions, isDraining })
+      bridge = await openPrimary(
+        { ...context, closers },
+        {
+          after: shipper.after,
+          stored: shipper.stored,
+          onNewerPrimary: onLost,
+          describe: () => ({
+            primary: self.node,
+            nodes: nodes.map(({ node }) => node),
+            loads: nodes.map(load),
+            failure: shipper.failure ?? null,
+          }),
+          setDraining: (node, isDraining) => setDraining(database, node, isDraining),
+          links: {
+            middle: context.middle,
+            upgrade: links.upgrade,
+            untilMoved: () => links.untilMoved(),
+            proveBy(grants, identities) {
+              gate.proveBy((token) => grants.subjectOf(token))
+              let checked: string | undefined
+              checkIdentities = () => {
+                const version = identities.version()
+                if (version !== checked) links.learn(identities.approvedKeys())
+                checked = version
+              }
+              checkIdentities()
+            },
+          },
+        },
+      )
       return new ServedPrimary(bridge, closers, lost)
     } catch (error) {
       await closers.closeAll()
@@ -86,6 +121,20 @@ export class ServedPrimary {
     await this.#lost
     await this.#closers.closeAll()
   }
+}
+
+/** @throws BrimError REQUEST_INVALID */
+async function setDraining(database: FleetDatabase, node: string, isDraining: boolean): Promise<void> {
+  const nodes = await database.nodes(leaseMs)
+  if (!nodes.some((each) => each.node === node))
+    throw new BrimError('REQUEST_INVALID', `no process "${node}" is a part of this bridge now`, {
+      hint: `these are: ${nodes.map((each) => each.node).join(', ')}`,
+    })
+  if (isDraining && nodes.every((each) => each.node === node || each.isDraining))
+    throw new BrimError('REQUEST_INVALID', `no other process would serve the devices of "${node}"`, {
+      hint: 'start another, or "brim bridge drain --undo" one',
+    })
+  await database.setDraining(node, isDraining)
 }
 
 /** Brings the files to this release, and the deadlines in them to the clock of this machine. @throws BrimError NO_PRIMARY */

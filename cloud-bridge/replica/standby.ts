@@ -1,9 +1,9 @@
 import { type Closers, createClosers } from '../../core/kit/base/closers.ts'
-import { openBase } from '../parts/base.ts'
+import { approvedKeysIn } from '../identity/device-store.ts'
 import { openNetwork } from '../parts/network.ts'
 import { type FleetRecord, firstPlace, type Lease, type Place, type Primary } from './fleet-database.ts'
 import { type Forwarder, startForwarder } from './forwarder.ts'
-import { isUnavailable, type NodeContext, selfOf } from './node-context.ts'
+import { announce, isUnavailable, type NodeContext, selfOf } from './node-context.ts'
 import { ReplicaFiles } from './replica-files.ts'
 
 /** Interval at which a standby looks for new rows and for the end of the lease. */
@@ -44,17 +44,18 @@ export class Standby {
 
   /** @throws BrimError DATABASE_UNAVAILABLE, STORE_FAILED, LISTEN_* */
   static async open(context: NodeContext): Promise<Standby> {
-    const { config, clock, database, certificate } = context
+    const { config, database, certificate, others, gate, links } = context
     const closers = createClosers()
     try {
-      const base = await openBase(config, clock, closers)
       const files = new ReplicaFiles(config.stateDir)
       closers.push(() => files.close())
       const record = (await database.read())!
       let standby: Standby | undefined
-      const forwarder = await startForwarder(base, openNetwork(base), certificate, () => standby?.primary)
+      const network = openNetwork({ ...context, closers })
+      const forwarder = await startForwarder(context, network, certificate, others, links, () => standby?.primary)
       closers.push(forwarder.close)
       standby = new Standby(context, closers, files, record, forwarder)
+      gate.proveBy((token) => others.subjectOf(token, standby!.#requirePrimary()))
       standby.#copyAnew()
       await standby.#copy()
       return standby
@@ -68,6 +69,12 @@ export class Standby {
   get primary(): Primary | undefined {
     const { primary } = this.#record
     return primary?.url === this.self.url ? undefined : primary
+  }
+
+  #requirePrimary(): Primary {
+    const { primary } = this
+    if (!primary) throw new Error('there is no primary')
+    return primary
   }
 
   /** @returns undefined: the node stops. It has let go of its port and its files by then */
@@ -94,11 +101,11 @@ export class Standby {
   }
 
   async #look(): Promise<Lease | undefined> {
-    const { database } = this.#context
-    await database.announce(this.self)
+    const { database, links } = this.#context
+    await announce(this.#context, this.self, this.primary?.node)
     await this.#read()
     await this.#copy()
-    if (this.#record.primary) return undefined
+    if (this.#record.primary || links.isLeaving) return undefined
     return database.takeLease(this.self, this.#record.lease, takeOverMs)
   }
 
@@ -126,11 +133,14 @@ export class Standby {
   }
 
   async #copy(): Promise<void> {
-    const { database, stopping } = this.#context
+    const { database, stopping, links } = this.#context
+    let hasIdentities = this.#place === firstPlace
     for (let page = await database.rowsAfter(this.#place); page && !stopping.aborted; ) {
       this.#files.apply(page.rows)
+      hasIdentities ||= page.rows.some(({ table }) => table === 'identities')
       this.#place = page.after
       page = await database.rowsAfter(this.#place)
     }
+    if (hasIdentities) links.learn(approvedKeysIn(this.#files.store('identity.sqlite')))
   }
 }

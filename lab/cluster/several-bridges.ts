@@ -20,15 +20,32 @@ export interface SeveralBridges extends AsyncDisposable {
   start(node: string, ...words: string[]): Promise<BridgeNode>
 }
 
-/** PostgreSQL, mosquitto, and processes that are one bridge. @param answers options that tell what answers */
+interface SeveralBridgesOptions {
+  /** Options that tell what answers. */
+  readonly answers?: readonly string[]
+  /** Commits wait for the disk. */
+  readonly fsync?: boolean
+  /** Bridges and broker require proof of identity. */
+  readonly guarded?: boolean
+  /** As of `startBrim`. */
+  readonly program?: string
+}
+
+/** PostgreSQL, mosquitto, and processes that are one bridge. */
 export async function severalBridges(
   env: Readonly<Record<string, string | undefined>>,
-  answers: readonly string[] = ['--upstream', 'http://127.0.0.1:9/v1', '--upstream-model', 'none'],
-  fsync = false,
+  options: SeveralBridgesOptions = {},
 ): Promise<SeveralBridges> {
+  const {
+    answers = ['--upstream', 'http://127.0.0.1:9/v1', '--upstream-model', 'none'],
+    fsync = false,
+    guarded = false,
+    program,
+  } = options
   const dir = mkdtempSync(join(tmpdir(), 'brim-bridges-'))
   const postgres = await startPostgres(fsync)
-  const broker = await startMosquitto({ guarded: false })
+  const broker = await startMosquitto({ guarded })
+  const access = broker.adminFile === undefined ? ['--no-auth'] : ['--broker-admin-file', broker.adminFile]
   const ports = new Map<string, number>()
   const running = new Map<string, BrimProcess>()
   return {
@@ -40,10 +57,10 @@ export async function severalBridges(
       ports.set(node, port)
       const started = await startBrim(
         [
-          ...['bridge', 'run', ...answers, '--threads', '1', '--no-auth', '--broker', broker.url],
+          ...['bridge', 'run', ...answers, '--threads', '1', ...access, '--broker', broker.url],
           ...['--database', postgres.url, '--node', node, '--state-dir', join(dir, node), '--http-port', String(port), ...words],
         ],
-        { env },
+        { env, program },
       )
       running.set(node, started)
       return { url: `http://127.0.0.1:${port}`, process: started }
@@ -57,8 +74,9 @@ export async function severalBridges(
   }
 }
 
-/** What a bridge tells of those that share its database; undefined: none of them is the primary. */
-export async function sharedDatabase(url: string): Promise<SharedDatabase | undefined> {
-  const response = await fetch(`${url}/v1/fleet`).catch(() => undefined)
-  return response?.ok ? ((await response.json()) as { database: SharedDatabase }).database : undefined
+/** What a bridge tells of those that share its database; undefined: none of them is the primary. @param key API key, where one is needed */
+export async function sharedDatabase(url: string, key?: string): Promise<SharedDatabase | undefined> {
+  const headers = key === undefined ? {} : { authorization: `Bearer ${key}` }
+  const response = await fetch(`${url}/v1/nodes`, { headers }).catch(() => undefined)
+  return response?.ok ? ((await response.json()) as SharedDatabase) : undefined
 }

@@ -10,6 +10,7 @@ export function metricsPage(): string {
     modelIds: [],
     computing: () => [],
     sessions: () => 0,
+    processes: () => [],
     kv: () => ({ usedBytes: 0, cachedBytes: 0, budgetBytes: 1 }),
     slowKv: () => undefined,
     transfers: { preemptions: 0, savedBytes: 0, loadedBytes: 0 },

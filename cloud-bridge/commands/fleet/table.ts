@@ -96,9 +96,15 @@ function headOf(status: FleetSummary, isPart: boolean): string[][] {
   ]
 }
 
-function placesOf({ primary, nodes }: NonNullable<FleetSummary['database']>): string {
+function placesOf({ primary, nodes, loads }: NonNullable<FleetSummary['database']>): string {
+  const shown = (node: string) => {
+    const load = loads.find((each) => each.node === node)
+    return load
+      ? `${node} (${load.links} ${load.links === 1 ? 'link' : 'links'}, ${load.sessions} active${load.isDraining ? ', draining' : ''})`
+      : node
+  }
   const standbys = nodes.filter((node) => node !== primary)
-  return `primary ${primary}, ${standbys.length === 0 ? 'no standby' : `standby ${standbys.join(', ')}`}`
+  return `primary ${shown(primary)}, ${standbys.length === 0 ? 'no standby' : `standby ${standbys.map(shown).join(', ')}`}`
 }
 
 /** Joins parts into as few lines as possible. */

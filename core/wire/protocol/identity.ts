@@ -93,6 +93,14 @@ export type RenewKeyRequest = z.infer<typeof RenewKeyRequest>
 export const RenewKeyReply = GrantReply.pick({ v: true, renewKeyInS: true })
 export type RenewKeyReply = z.infer<typeof RenewKeyReply>
 
+export const SubjectReply = z.object({
+  v,
+  subject: z
+    .string()
+    .nullable()
+    .describe('MQTT client id (`device-…`, `bridge-…`), or `<role>-<name>` of an API key; null: the token proves nothing now.'),
+})
+
 export interface Signed {
   /** A signature for access ('session') cannot be used to enrol, or to replace the key. */
   readonly purpose: 'enroll' | 'session' | 'renew-key'

@@ -1,14 +1,20 @@
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { isTerminal, type JobState } from '../../../core/policy/jobs/job.ts'
+import { dataPath } from '../../../core/wire/protocol/messages.ts'
+import { startBalancer } from '../../cluster/balancer.ts'
+import { Cluster } from '../../cluster/cluster.ts'
+import { ensureDemoBundle } from '../../cluster/demo-bundles.ts'
 import { JobClient } from '../../cluster/job-client.ts'
 import { connectJobDevice } from '../../cluster/job-device.ts'
-import { startBrim } from '../../cluster/processes.ts'
+import { laboratoryProgram, startBrim } from '../../cluster/processes.ts'
+import { portOf } from '../../cluster/relay.ts'
 import { type BridgeNode, type SeveralBridges, severalBridges, sharedDatabase } from '../../cluster/several-bridges.ts'
 import type { BenchContext } from '../../frame/bench.ts'
 import { benchCommand } from '../../frame/command.ts'
 import { barPanel } from '../../frame/panels.ts'
-import { maxOf, medianOrNull } from '../../frame/statistics.ts'
+import { maxOf, medianOrNull, quantileOrNull } from '../../frame/statistics.ts'
 import { tabledBench } from '../../frame/tabled-bench.ts'
+import { type AnswerRun, answerUntil, undisturbed } from './answers.ts'
 import { batchSize, type EnqueueRun, timeEnqueue } from './enqueue.ts'
 
 const faultNames = ['kill the primary', 'pause the primary', 'stop the primary', 'restart PostgreSQL', 'kill the broker'] as const
@@ -40,7 +46,7 @@ interface JobTotals {
   readonly dispatchP50Ms: number | null
 }
 
-type ClusterRun = FaultRun | JobRun | JobTotals | EnqueueRun
+type ClusterRun = FaultRun | JobRun | JobTotals | EnqueueRun | AnswerRun
 
 const count = (matches: (job: JobRun) => boolean) => (runs: readonly ClusterRun[]) =>
   runs.filter((run) => run.what === 'job' && matches(run)).length
@@ -49,15 +55,23 @@ const outage = (faults: readonly FaultName[]) => (runs: readonly ClusterRun[]) =
 const totals = (of: (run: JobTotals) => number | null) => (runs: readonly ClusterRun[]) =>
   runs.flatMap((run) => (run.what === 'totals' ? [of(run)] : []))[0] ?? null
 
+const answers = (matches: (run: AnswerRun) => boolean) => (runs: readonly ClusterRun[]) =>
+  runs.filter((run) => run.what === 'answer' && matches(run)).length
+/** Of answers during faults. */
+const stalls = (runs: readonly ClusterRun[], matches: (run: AnswerRun) => boolean) =>
+  runs.flatMap((run) => (run.what === 'answer' && run.stallS !== null && matches(run) ? [run.stallS] : []))
+
 const settleMs = 60_000
 /** Longer than a lease. */
 const pauseMs = 20_000
 const names = ['a', 'b', 'c']
+/** Of a step of the bridge's model: without it, answers would be over too soon for a fault to come in their midst. */
+const paceMs = 60
 
 export const clusterBench = tabledBench<ClusterRun>({
   name: 'cluster',
   title: 'Several bridges',
-  contents: 'every fault, and every job that went wrong',
+  contents: 'every fault, every answer during one, and every job or answer that went wrong',
   figureText: 'Outage after each fault',
   quickLimit: '3 minutes',
   quickRepetitions: 1,
@@ -75,9 +89,25 @@ export const clusterBench = tabledBench<ClusterRun>({
       { min: 0.5 },
     ],
     dispatchP50Ms: [totals(({ dispatchP50Ms }) => dispatchP50Ms), { max: 10 }],
+    answers: [answers(() => true)],
+    answersBroken: [answers(({ broken }) => broken !== null), { max: 0 }],
+    answersMoved: [answers(({ moves }) => moves > 0)],
+    stallP99S: [
+      (runs) =>
+        quantileOrNull(
+          stalls(runs, ({ moves }) => moves === 0),
+          0.99,
+        ),
+      { max: 2 },
+    ],
+    movedStallMaxS: [(runs) => maxOf(stalls(runs, ({ moves }) => moves > 0))],
   },
   measure: async (context) => measureCluster(context.quick ? quick : full, context),
-  keptRuns: (runs) => runs.filter((run) => run.what !== 'job' || run.lost || run.doubled || run.stuck),
+  keptRuns: (runs) =>
+    runs.filter((run) => {
+      if (run.what === 'answer') return run.broken !== null || run.stallS !== null
+      return run.what !== 'job' || run.lost || run.doubled || run.stuck
+    }),
   show: ({ conditions, runs }) => ({
     figure: {
       title: 'From a fault to the next job that is acknowledged',
@@ -99,6 +129,9 @@ second, submitted to each bridge in turn.
   PostgreSQL that takes 2 s; SIGKILL of mosquitto, which keeps nothing. A process that has ended is started again.
 - *lost*: acknowledged to the submitter, and not SUCCEEDED in the end. *doubled*: ended twice, or two jobs under one key. *stuck*: not ended
   ${settleMs / 1_000} s after the last fault.
+- *answers*: of ${conditions.agents} devices that answer one question after the other together with the bridge, in steps of ${paceMs} ms, over connections that a
+  load balancer spreads over the processes. *answersBroken*: failed, or with other tokens than undisturbed. *stallP99S*: longest time without
+  text of an answer during a fault whose process lived; *movedStallMaxS*: of one that went on at another process.
 - *enqueueOverSqlite*: jobs per second of a bridge with \`--database\` over those of one without, ${conditions.batch} jobs a request, in turn.`,
   }),
 })
@@ -109,21 +142,34 @@ export const command = benchCommand(clusterBench)
 export interface Effort {
   readonly faults: readonly FaultName[]
   readonly devices: number
+  /** Devices that answer. */
+  readonly agents: number
   readonly perS: number
   /** Requests of the comparison with SQLite. */
   readonly requests: number
   readonly pauseMs: number
 }
 
-const quick: Effort = { faults: faultNames, devices: 100, perS: 20, requests: 20, pauseMs }
+const quick: Effort = { faults: faultNames, devices: 100, agents: 3, perS: 20, requests: 20, pauseMs }
 const full: Effort = { ...quick, faults: [...faultNames, ...faultNames, ...faultNames], devices: 300, perS: 50, requests: 60 }
 
 export async function measureCluster(effort: Effort, { progress, io }: BenchContext) {
-  const { devices, perS, requests } = effort
+  const { devices, agents: agentCount, perS, requests } = effort
   progress('starting PostgreSQL, mosquitto and three bridges')
-  await using world = await severalBridges(io.env, undefined, true)
-  const nodes = new Map<string, BridgeNode>()
-  for (const name of names) nodes.set(name, await world.start(name))
+  const bundle = await ensureDemoBundle()
+  const served = ['--bundle', bundle, '--step-ms', String(paceMs)]
+  await using world = await severalBridges(io.env, { answers: served, fsync: true, program: laboratoryProgram })
+  const nodes = new Map(await Promise.all(names.map(async (name) => [name, await world.start(name)] as const)))
+  await using balancer = await startBalancer([...nodes.values()].map(({ url }) => portOf(url)))
+  await using cluster = await Cluster.create({ bundle, env: io.env, signal: io.signal })
+  const agents = await Promise.all(
+    Array.from({ length: agentCount }, (_, at) => {
+      const args = ['--data-url', `ws://127.0.0.1:${balancer.port}${dataPath}`]
+      return cluster.startAgent({ id: `answering-${at + 1}`, bridges: [world.broker.url], args })
+    }),
+  )
+  const apis = agents.map(({ ready }) => ready.apiUrl)
+  const expected = await undisturbed(apis[0]!, io.signal)
   const clients = [...nodes.values()].map(({ url }) => new JobClient(url, io.signal, { maxUnreachableMs: settleMs }))
   progress(`connecting ${devices} devices`)
   const connections = await Promise.all(
@@ -134,17 +180,23 @@ export async function measureCluster(effort: Effort, { progress, io }: BenchCont
   try {
     const submitted = new Map<string, string>()
     const ended = new AbortController()
-    const [runs] = await Promise.all([
-      inject(effort, world, nodes, submitted, progress).finally(() => ended.abort()),
+    const faultsMs: number[] = []
+    const onFault = () => faultsMs.push(systemClock.nowMs())
+    const [runs, , answered] = await Promise.all([
+      inject(effort, world, nodes, submitted, onFault, progress).finally(() => ended.abort()),
       submitUntil(ended.signal, clients, perS, submitted),
+      answerUntil(ended.signal, apis, expected, faultsMs, io.signal),
     ])
     progress(`${submitted.size} jobs; waiting for the last of them`)
     const jobs = await examine(clients, submitted)
     const totalsRun = { what: 'totals' as const, jobs: jobs.length, dispatchP50Ms: (await clients[0]!.dispatchMs()).p50 }
+    // They would take the jobs of the comparison.
+    await Promise.all(agents.map((agent) => agent.kill()))
     const alone = ['--upstream', 'http://127.0.0.1:9/v1', '--upstream-model', 'none', '--mqtt-port', '0', '--http-port', '0']
     const single = await startBrim(['bridge', 'run', ...alone, '--state-dir', `${world.dir}/alone`], { env: io.env })
     const enqueued = await timeEnqueue(nodes.get('a')!.url, String(single.ready.httpUrl), requests, progress).finally(single.stop)
-    return { conditions: { devices, perS, batch: batchSize }, runs: [...runs, ...jobs, totalsRun, ...enqueued] }
+    const conditions = { devices, agents: agentCount, perS, batch: batchSize }
+    return { conditions, runs: [...runs, ...jobs, totalsRun, ...enqueued, ...answered] }
   } finally {
     await Promise.all(connections.map((connection) => connection.endAsync(true)))
   }
@@ -155,6 +207,7 @@ async function inject(
   world: SeveralBridges,
   nodes: Map<string, BridgeNode>,
   submitted: ReadonlyMap<string, string>,
+  onFault: () => void,
   progress: (line: string) => void,
 ): Promise<FaultRun[]> {
   const runs: FaultRun[] = []
@@ -164,6 +217,7 @@ async function inject(
     const primary = await primaryOf(nodes)
     const { process: victim } = nodes.get(primary)!
     const startedMs = systemClock.nowMs()
+    onFault()
     const restart = async () => void nodes.set(primary, await world.start(primary))
     let repair = async () => {}
     switch (fault) {

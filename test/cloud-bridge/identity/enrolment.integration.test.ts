@@ -54,7 +54,7 @@ beforeEach(async () => {
     clock,
     logger,
   })
-  http = await startTestHttp([identityRoutes(identities)])
+  http = await startTestHttp([identityRoutes(identities, grants)])
 })
 afterEach(async () => {
   vi.useRealTimers()

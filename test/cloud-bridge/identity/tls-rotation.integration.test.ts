@@ -39,7 +39,7 @@ it('a device that has learned the next TLS key stays with the bridge when the ke
   const certificate = openCertificate(files, clock, silentLogger())
   pins = openTlsPins(certificate, store, logger)
   const first = pins.present
-  const routes = [identityRoutes(world.identities)]
+  const routes = [identityRoutes(world.identities, world.grants)]
   const http = await startHttpServer({
     host: '127.0.0.1',
     port: 0,

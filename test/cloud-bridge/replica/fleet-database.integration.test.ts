@@ -97,6 +97,38 @@ describe.skipIf(postgresMissing())('what the bridges of a fleet share', () => {
     expect(await contentOf(database)).toEqual({})
   })
 
+  it('has what each node serves, and whether it drains: as an operator asks, until it is started again', async () => {
+    const database = await open('nodes')
+    const node = { node: 'a', url: 'http://a', links: 3, sessions: 1, isDraining: false }
+    expect(await database.announce(node)).toBe(false)
+    await database.setDraining('a', true)
+    expect(await database.announce(node)).toBe(true)
+    expect(await database.nodes(60_000)).toEqual([{ ...node, isDraining: true }])
+    expect(await database.nodes(0)).toEqual([])
+    await database.setDraining('a', false)
+    expect(await database.announce(node)).toBe(false)
+    await database.setDraining('a', true)
+    const restarted = await open('nodes')
+    expect(await restarted.announce(node)).toBe(false)
+    // One that is about to stop.
+    expect(await restarted.announce({ ...node, isDraining: true })).toBe(true)
+  })
+
+  it('takes nodes of the release before, which do not tell what they serve, also where that has created its tables', async () => {
+    const client = new pg.Client(postgres.url.replace(/postgres$/, 'fleets'))
+    await client.connect()
+    await client.query('ALTER TABLE brim_nodes DROP COLUMN links, DROP COLUMN sessions, DROP COLUMN drain')
+    await client.query("INSERT INTO brim_nodes VALUES ('earlier', 'old', 'http://old', clock_timestamp())")
+    const database = await open('earlier')
+    await client.query("INSERT INTO brim_nodes VALUES ('earlier', 'older', 'http://older', clock_timestamp())")
+    await client.end()
+    const earlier = { links: null, sessions: 0, isDraining: false }
+    expect(await database.nodes(60_000)).toEqual([
+      { node: 'old', url: 'http://old', ...earlier },
+      { node: 'older', url: 'http://older', ...earlier },
+    ])
+  })
+
   it('is reached again after it has refused a connection', async () => {
     const database = await open('refused')
     await database.close()

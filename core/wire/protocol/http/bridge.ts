@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { ShownComputing } from '../computing.ts'
-import { get, type Operations } from './operation.ts'
+import { SharedDatabase } from './devices.ts'
+import { del, get, type Operations, post } from './operation.ts'
 
 const count = z.int().min(0)
 const ms = z.number().min(0)
@@ -52,5 +53,17 @@ export const bridgeOperations = {
   }),
   metrics: get('/metrics', 'read', "Metrics in Prometheus' text format", {
     contentType: 'text/plain; version=0.0.4; charset=utf-8',
+  }),
+  nodes: get('/v1/nodes', 'read', 'The processes that are this bridge together', { response: SharedDatabase }),
+  drain: post(
+    '/v1/nodes/:node/drain',
+    'operate',
+    'Sends the devices of a process to the others; a primary gives its lease away',
+    {
+      response: SharedDatabase,
+    },
+  ),
+  undrain: del('/v1/nodes/:node/drain', 'operate', 'Lets a process that was drained serve devices again', {
+    response: SharedDatabase,
   }),
 } satisfies Operations

@@ -122,6 +122,17 @@ export type BridgeProblem = z.infer<typeof BridgeProblem>
 export const SharedDatabase = z.object({
   primary: z.string().describe('The process that serves the fleet.'),
   nodes: z.array(z.string()).describe('All processes that share the database, the primary included.'),
+  loads: z
+    .array(
+      z.object({
+        node: z.string(),
+        links: count.describe('Devices connected to it.'),
+        sessions: count.describe('Open HAT sessions.'),
+        isDraining: z.boolean().describe('It sends its devices away, and does not become the primary.'),
+      }),
+    )
+    .default([])
+    .describe('What each of them serves.'),
   failure: z.string().nullable().describe('Why the database does not store; null: it does.'),
 })
 export type SharedDatabase = z.infer<typeof SharedDatabase>

@@ -1,5 +1,14 @@
-import { EnrolReply, EnrolRequest, GrantReply, GrantRequest, NonceReply, RenewKeyReply, RenewKeyRequest } from '../identity.ts'
-import { type Operations, post } from './operation.ts'
+import {
+  EnrolReply,
+  EnrolRequest,
+  GrantReply,
+  GrantRequest,
+  NonceReply,
+  RenewKeyReply,
+  RenewKeyRequest,
+  SubjectReply,
+} from '../identity.ts'
+import { get, type Operations, post } from './operation.ts'
 
 export const identityOperations = {
   nonce: post('/v1/identity/nonce', 'open', 'A nonce for one signature', { response: NonceReply }),
@@ -15,4 +24,5 @@ export const identityOperations = {
     body: RenewKeyRequest,
     response: RenewKeyReply,
   }),
+  subject: get('/v1/identity/subject', 'open', 'What the bearer token of the request proves', { response: SubjectReply }),
 } satisfies Operations

@@ -1,0 +1,76 @@
+import { systemClock } from '../../../core/kit/base/clock.ts'
+import { askAgent } from '../../cluster/ask-agent.ts'
+
+/** An answer that a device and the bridge have made together. */
+export interface AnswerRun {
+  readonly what: 'answer'
+  /** Why it has failed, or that its tokens differ from those of the same question undisturbed; null: neither. */
+  readonly broken: string | null
+  /** How often its session went on at another process. */
+  readonly moves: number
+  /** Longest time without text that ended after a fault; null: none began during the answer. */
+  readonly stallS: number | null
+}
+
+/** Half of them are greedy. */
+const questions = Array.from({ length: 4 }, (_, at) => ({
+  prompt: `Question ${at + 1}: what does a lamp do at night?`,
+  temperature: at % 2 === 0 ? 0 : 0.8,
+  seed: at,
+  max_tokens: 48,
+  ignore_eos: true,
+}))
+
+export type Expected = readonly (readonly number[])[]
+
+/** Their tokens while nothing disturbs them. @throws BrimError LINK_LOST */
+export async function undisturbed(apiUrl: string, signal: AbortSignal): Promise<Expected> {
+  const found: (readonly number[])[] = []
+  for (const question of questions) found.push((await askAgent(apiUrl, question, signal)).report.tokenIds)
+  return found
+}
+
+/**
+ * One answer after the other at each device, until `stop`; those that have begun are awaited.
+ * @param apiUrls of the devices
+ * @param faultsMs when each fault has begun so far, by the system clock
+ */
+export async function answerUntil(
+  stop: AbortSignal,
+  apiUrls: readonly string[],
+  expected: Expected,
+  faultsMs: readonly number[],
+  signal: AbortSignal,
+): Promise<AnswerRun[]> {
+  const runs: AnswerRun[] = []
+  const answer = async (apiUrl: string) => {
+    for (let at = 0; !stop.aborted; at++) {
+      const which = at % questions.length
+      const askedMs = systemClock.nowMs()
+      // A new user each time: none begins with the KV of one before.
+      const asked = askAgent(apiUrl, { ...questions[which]!, user: `answer ${at}` }, signal)
+      const { outcome, arrivedMs } = await asked.then(
+        ({ report, arrivedMs }) => ({
+          arrivedMs,
+          outcome: {
+            moves: report.failovers,
+            broken: report.tokenIds.join() === expected[which]!.join() ? null : 'other tokens',
+          },
+        }),
+        (error: unknown) => ({ arrivedMs: [], outcome: { moves: 0, broken: String(error) } }),
+      )
+      const times = [askedMs, ...arrivedMs, ...(arrivedMs.length === 0 ? [systemClock.nowMs()] : [])]
+      runs.push({ what: 'answer', ...outcome, stallS: longestGapS(times, faultsMs) })
+    }
+  }
+  await Promise.all(apiUrls.map(answer))
+  return runs
+}
+
+function longestGapS(times: readonly number[], faultsMs: readonly number[]): number | null {
+  const [first, last] = [times[0]!, times.at(-1)!]
+  const during = faultsMs.filter((faultMs) => faultMs > first && faultMs < last)
+  if (during.length === 0) return null
+  const gaps = times.slice(1).flatMap((atMs, at) => (atMs > during[0]! ? [atMs - times[at]!] : []))
+  return Math.max(...gaps) / 1_000
+}
