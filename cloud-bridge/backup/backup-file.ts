@@ -6,7 +6,6 @@ import { BrimError } from '../../core/kit/base/errors.ts'
 
 /** Written last: a folder without it is no backup. */
 export const backupFile = 'backup.json'
-/** The bridge's configuration file. */
 export const configFile = 'bridge.yaml'
 
 /** What a backup holds. */

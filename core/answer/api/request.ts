@@ -13,7 +13,6 @@ import { type AskedPrompt, conversationOf, textsOf } from './prompts.ts'
 import { type ApiModel, modelFor, type RequestLimits, type Served } from './served.ts'
 import { toolsOf } from './tools-of.ts'
 
-/** A request to the API. */
 export interface ApiRequest {
   /** The model's name in responses. */
   readonly model: string

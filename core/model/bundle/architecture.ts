@@ -193,7 +193,6 @@ export function attentionOf(spec: PartSpec): AttentionShape & { readonly blocks:
   return { heads, kvHeads, headDim, blocks: spec.layers[1] - spec.layers[0] }
 }
 
-/** The shapes of a part's layers, in order. */
 export function layersOf({ adapter, model, layers }: PartSpec): readonly LayerShape[] {
   return adapter ? [{ rope: 'global', window: undefined, mixer: 'attention' }] : model.layers.slice(...layers)
 }

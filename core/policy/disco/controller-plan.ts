@@ -37,7 +37,6 @@ export interface ControllerPlan {
 
 /** Tokens are those of the prompt and of the answer so far. */
 export interface StartListener {
-  /** A side is about to start. */
   started(side: Side): void
   /** Time from the start of a side to its first token. */
   firstToken(side: Side, ms: number, tokens: number): void

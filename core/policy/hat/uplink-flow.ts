@@ -27,7 +27,6 @@ export class UplinkFlow {
   readonly #emit: (action: UplinkAction) => void
   #frames: { readonly id: number; readonly rows: number }[] = []
   #lastId = 0
-  /** The rows sent last. */
   #last: FrameRows = { from: 0, to: 0, returned: 0, parents: [] }
   /** Of the reply to the last frame; undefined before it is there. */
   #deepRows: number | undefined

@@ -4,7 +4,6 @@ export interface LinkStatus {
   readonly broker: 'connected' | 'unreachable'
   /** Data plane. */
   readonly bridge: 'connected' | 'unreachable' | 'mismatch'
-  /** Id of the chosen bridge. */
   readonly bridgeId?: string
   /** URL of its data plane. */
   readonly dataUrl?: string

@@ -9,7 +9,6 @@ export type WorkloadName = (typeof workloadNames)[number]
 /** Shorter prompts hold no question; longer ones leave too little of the demonstration model's context for an answer. */
 export const lengthLimits = { min: 24, max: 1_900 }
 
-/** A prompt of a chosen length. */
 export interface HatPrompt {
   readonly id: string
   readonly ids: readonly number[]

@@ -35,7 +35,6 @@ const ResponsesUsage = z.object({
   total_tokens: z.int(),
 })
 
-/** The response of POST /v1/responses. */
 export const ResponseObject = z.object({
   id,
   object: z.literal('response'),
@@ -71,10 +70,8 @@ export type ResponseEcho = Omit<
   'id' | 'object' | 'created_at' | 'status' | 'model' | 'output' | 'usage' | 'error' | 'incomplete_details' | 'brim'
 >
 
-/** The response of DELETE /v1/responses/<id>. */
 export const DeletedResponse = z.object({ id, object: z.literal('response'), deleted: z.literal(true) })
 
-/** One event of a streamed response. */
 export const ResponseEvent = z.looseObject({
   type: z.string(),
   sequence_number: z.int().describe('From 0, without gaps.'),
