@@ -8,7 +8,6 @@ import { BrimError } from '../../core/kit/base/errors.ts'
 export const backupFile = 'backup.json'
 export const configFile = 'bridge.yaml'
 
-/** What a backup holds. */
 export const Backup = z.object({
   v: z.literal(1),
   at: z.iso.datetime(),

@@ -29,7 +29,6 @@ export interface AnswerParts extends SketchParts {
   readonly candidates: number
   /** For the expansion of a sketch; then the LLM writes what is missing. */
   readonly maxExpansionMs: number
-  /** An answer has ended, or was given up. */
   readonly onEnded: (ended: EndedAnswer) => void
 }
 

@@ -21,7 +21,6 @@ export interface ApiRequest {
   readonly stream: boolean
   /** Whether a stream ends with an event of usage. */
   readonly includeUsage: boolean
-  /** Whether the report has the token ids. */
   readonly tokenIds: boolean
   /** Whether events, and the choices of a whole response, have the ids of their tokens. */
   readonly returnTokenIds: boolean

@@ -33,7 +33,6 @@ export interface Rope {
   readonly magnitude?: number
 }
 
-/** One attention block. */
 export interface AttentionShape {
   readonly heads: number
   readonly kvHeads: number

@@ -11,7 +11,6 @@ export class RowTree {
 
   /** Number of rows from the start that each follow the one before. */
   readonly line: number
-  /** Parents of the rows after them. */
   readonly #parents: readonly number[]
 
   private constructor(line: number, parents: readonly number[]) {

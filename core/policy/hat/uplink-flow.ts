@@ -4,7 +4,6 @@ import { maySend } from './in-flight.ts'
 /** Replays in a row after which the answer fails. */
 const maxReplays = 5
 
-/** Rows for one frame. */
 export interface FrameRows {
   readonly from: number
   readonly to: number

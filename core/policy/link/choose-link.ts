@@ -5,7 +5,6 @@ export interface LinkStatus {
   /** Data plane. */
   readonly bridge: 'connected' | 'unreachable' | 'mismatch'
   readonly bridgeId?: string
-  /** URL of its data plane. */
   readonly dataUrl?: string
   /** HAT sessions that it has announced. */
   readonly sessions?: number

@@ -64,7 +64,6 @@ export function promptOfLength(dialogues: readonly FilePrompt[], at: number, len
   return { id: `${question.id}@${length}`, ids: ids.slice(-length) }
 }
 
-/** Prompts of one length. */
 export const promptsOf = (
   dialogues: readonly FilePrompt[],
   count: number,
@@ -87,9 +86,7 @@ export function workloadOf(
 
 export interface Arrival {
   readonly atMs: number
-  /** Index of the device. */
   readonly device: number
-  /** Index of the prompt. */
   readonly prompt: number
 }
 

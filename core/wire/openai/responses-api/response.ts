@@ -12,7 +12,6 @@ const OutputText = z.object({
 })
 const ReasoningText = z.object({ type: z.literal('reasoning_text'), text: z.string() })
 
-/** What a response consists of. */
 export const OutputItem = z.discriminatedUnion('type', [
   z.object({ type: z.literal('message'), id, status, role: z.literal('assistant'), content: z.array(OutputText) }),
   z.object({ type: z.literal('function_call'), id, status, call_id: z.string(), name: z.string(), arguments: z.string() }),
