@@ -10,6 +10,7 @@ import type { Runtime } from '../../core/model/engine/runtime.ts'
 import { greedy } from '../../core/model/engine/sampler.ts'
 import { toGguf } from '../support/gguf.ts'
 import { startLlamaServer } from '../support/llama-server.ts'
+import { postJson } from '../support/post-json.ts'
 import { pythonWith } from '../support/python-packages.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 
@@ -44,11 +45,11 @@ describe.skipIf(python === undefined)('a GGUF file of a family, in llama.cpp and
     let compared = 0
     for (const length of [3, 17, 60]) {
       const prompt = Array.from({ length }, (_, i) => 3 + ((i * 37 + length) % (manifest.dims.vocab - 3)))
-      const response = await fetch(`${server.url}/completion`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
-        body: JSON.stringify({ prompt, n_predict: 24, temperature: 0, samplers: ['temperature'], return_tokens: true }),
-      })
+      const response = await postJson(
+        `${server.url}/completion`,
+        { prompt, n_predict: 24, temperature: 0, samplers: ['temperature'], return_tokens: true },
+        { authorization: `Bearer ${key}` },
+      )
       expect(response.status).toBe(200)
       const { tokens } = (await response.json()) as { tokens: number[] }
       // The server may end at a token that the vocabulary of the fixtures does not mean as an end.

@@ -10,6 +10,7 @@ import { greedy } from '../../core/model/engine/sampler.ts'
 import { loadTokenizer } from '../../core/model/text/tokenizer.ts'
 import { toGguf } from '../support/gguf.ts'
 import { type LlamaServer, startLlamaServer } from '../support/llama-server.ts'
+import { postJson } from '../support/post-json.ts'
 import { pythonWith } from '../support/python-packages.ts'
 import { type TempDir, tempDir } from '../support/temp-dir.ts'
 import { fixtureDir, readOracle } from './fixtures.ts'
@@ -50,8 +51,7 @@ describe.skipIf(python === undefined)('a GGUF file, in llama.cpp and as a bundle
     afterAll(() => server?.[Symbol.asyncDispose]())
 
     async function post<T>(path: string, body: object): Promise<T> {
-      const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
-      const response = await fetch(`${server.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+      const response = await postJson(`${server.url}${path}`, body, { authorization: `Bearer ${key}` })
       expect(response.status).toBe(200)
       return (await response.json()) as T
     }

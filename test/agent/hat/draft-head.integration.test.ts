@@ -9,26 +9,23 @@ import { referenceAnswer } from '../../../core/model/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
 import { fixtureDir } from '../../oracle/fixtures.ts'
 import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const fixtures = fileURLToPath(new URL('../../oracle/fixtures', import.meta.url))
 const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
 const random = seededRandom(3)
 const prompt = Array.from({ length: 21 }, () => Math.floor(random.next() * 160))
 
-let dir: TempDir
+const dir = shared(tempDir)
 let world: HatWorld
 beforeAll(async () => {
-  dir = tempDir()
   const bundle = join(dir.path, 'bundle')
   const draftHead = join(fixtures, 'draft-heads', 'qwen')
   await buildBundle({ checkpoint: fixtureDir('llama'), out: bundle, format: 'fp32', split: 1, draftHead })
   world = await startHatWorld({ bundle, settings: { chunkTokens: 8, draftLimit: 6 } })
 })
-afterAll(async () => {
-  await world[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
-})
+afterAll(() => world[Symbol.asyncDispose]())
 
 describe('an answer that a published draft head drafts', () => {
   it.each([

@@ -13,7 +13,8 @@ import type { DraftTree } from '../../../core/policy/hat/draft-tree.ts'
 import { medusaDrafter } from '../../../lab/baselines/medusa-drafter.ts'
 import { buildDrafterBundle } from '../../support/drafter-bundle.ts'
 import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 import { TimelessSpeed } from '../../support/timeless-speed.ts'
 
 const vocab = 160
@@ -21,17 +22,13 @@ const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
 const seeded = seededRandom(31)
 const randomIds = (count: number) => Array.from({ length: count }, () => Math.floor(seeded.next() * vocab))
 
-let dir: TempDir
+const dir = shared(tempDir)
 let world: HatWorld
 beforeAll(async () => {
-  dir = tempDir()
   const bundle = await buildDrafterBundle(dir.path)
   world = await startHatWorld({ bundle, settings: { chunkTokens: 8, draftLimit: 8 } })
 })
-afterAll(async () => {
-  await world[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
-})
+afterAll(() => world[Symbol.asyncDispose]())
 
 const reference = (prompt: readonly number[], maxTokens: number, sampling = greedy) =>
   referenceAnswer(world.chain, prompt, sampling, maxTokens, [])

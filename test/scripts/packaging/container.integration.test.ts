@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { release } from '../../../core/kit/base/version.ts'
 import { grafanaDashboard } from '../../../scripts/docs/grafana-dashboard.ts'
@@ -14,7 +14,8 @@ import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { isMissing } from '../../support/prerequisites.ts'
 import { pythonWith } from '../../support/python-packages.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const folder = fileURLToPath(new URL('../../../docs/examples/container/', import.meta.url))
 const containerfile = join(folder, 'Containerfile')
@@ -65,11 +66,7 @@ const compose = parse(readFileSync(join(folder, 'compose.yaml'), 'utf8')) as {
 }
 const readYaml = (name: string) => parse(readFileSync(join(folder, name), 'utf8'))
 
-let dir: TempDir
-beforeAll(() => {
-  dir = tempDir()
-})
-afterAll(() => dir[Symbol.dispose]())
+const dir = shared(tempDir)
 
 describe('the Containerfile', () => {
   const python = pythonWith('hadolint')
