@@ -6,7 +6,6 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { release } from '../../../core/kit/base/version.ts'
-import { grafanaDashboard } from '../../../scripts/docs/grafana-dashboard.ts'
 import { sha256 } from '../../../scripts/packaging/stage.ts'
 import { startAgentWorld } from '../../support/agent-world.ts'
 import { startTestBridge } from '../../support/bridge.ts'
@@ -217,7 +216,7 @@ describe('the compose file', () => {
   it('lets Prometheus read the bridge, and Grafana Prometheus', () => {
     const [job] = readYaml('prometheus.yml').scrape_configs
     expect(job).toMatchObject({ scheme: 'https', static_configs: [{ targets: ['bridge:7070'] }] })
-    expect(JSON.stringify(grafanaDashboard())).toContain(`job=\\"${job.job_name}\\"`)
+    expect(readFileSync(join(folder, '../../grafana-dashboard.json'), 'utf8')).toContain(`job=\\"${job.job_name}\\"`)
     const mounted = compose.services.prometheus!.volumes.map((mount) => mount.split(':')[1])
     expect(mounted).toEqual(expect.arrayContaining([job.authorization.credentials_file, job.tls_config.ca_file]))
     expect(readYaml('grafana/datasource.yaml').datasources[0].url).toBe('http://prometheus:9090')
