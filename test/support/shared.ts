@@ -35,5 +35,10 @@ function between<T extends object>(start: () => Started<T>, before: typeof befor
     },
     set: (_, key, value) => Reflect.set(started(), key, value),
     has: (_, key) => key in started(),
+    ownKeys: () => Reflect.ownKeys(started()),
+    getOwnPropertyDescriptor(_, key) {
+      const own = Reflect.getOwnPropertyDescriptor(started(), key)
+      return own && { ...own, configurable: true }
+    },
   })
 }
