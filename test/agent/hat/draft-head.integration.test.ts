@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { openDeviceModel } from '../../../agent/hat/open-device-model.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { buildBundle } from '../../../core/model/bundle/build.ts'
@@ -8,7 +8,7 @@ import { adapterDrafter } from '../../../core/model/draft/adapter-drafter.ts'
 import { referenceAnswer } from '../../../core/model/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
 import { fixtureDir } from '../../oracle/fixtures.ts'
-import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+import { startHatWorld } from '../../support/hat-world.ts'
 import { shared } from '../../support/shared.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
@@ -18,14 +18,12 @@ const random = seededRandom(3)
 const prompt = Array.from({ length: 21 }, () => Math.floor(random.next() * 160))
 
 const dir = shared(tempDir)
-let world: HatWorld
-beforeAll(async () => {
+const world = shared(async () => {
   const bundle = join(dir.path, 'bundle')
   const draftHead = join(fixtures, 'draft-heads', 'qwen')
   await buildBundle({ checkpoint: fixtureDir('llama'), out: bundle, format: 'fp32', split: 1, draftHead })
-  world = await startHatWorld({ bundle, settings: { chunkTokens: 8, draftLimit: 6 } })
+  return startHatWorld({ bundle, settings: { chunkTokens: 8, draftLimit: 6 } })
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 describe('an answer that a published draft head drafts', () => {
   it.each([

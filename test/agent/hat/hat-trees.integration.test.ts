@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { drafterMaker, drafterNames } from '../../../agent/hat/create-drafter.ts'
 import type { HatOptions } from '../../../agent/hat/hat-options.ts'
 import { PrefixMemory } from '../../../agent/hat/prefix-memory.ts'
@@ -12,7 +12,7 @@ import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
 import type { DraftTree } from '../../../core/policy/hat/draft-tree.ts'
 import { medusaDrafter } from '../../../lab/baselines/medusa-drafter.ts'
 import { buildDrafterBundle } from '../../support/drafter-bundle.ts'
-import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+import { startHatWorld } from '../../support/hat-world.ts'
 import { shared } from '../../support/shared.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 import { TimelessSpeed } from '../../support/timeless-speed.ts'
@@ -23,12 +23,10 @@ const seeded = seededRandom(31)
 const randomIds = (count: number) => Array.from({ length: count }, () => Math.floor(seeded.next() * vocab))
 
 const dir = shared(tempDir)
-let world: HatWorld
-beforeAll(async () => {
+const world = shared(async () => {
   const bundle = await buildDrafterBundle(dir.path)
-  world = await startHatWorld({ bundle, settings: { chunkTokens: 8, draftLimit: 8 } })
+  return startHatWorld({ bundle, settings: { chunkTokens: 8, draftLimit: 8 } })
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 const reference = (prompt: readonly number[], maxTokens: number, sampling = greedy) =>
   referenceAnswer(world.chain, prompt, sampling, maxTokens, [])

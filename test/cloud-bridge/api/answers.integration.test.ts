@@ -3,8 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import OpenAI from 'openai'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Bridge } from '../../../cloud-bridge/bridge.ts'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { projectRoot } from '../../../core/kit/base/version.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
@@ -21,13 +20,11 @@ const messages = [{ role: 'user' as const, content: 'Where does the river rise?'
 
 const dir = shared(tempDir)
 const reference = shared(async () => openReference(await buildTextBundle(dir.path, { adapter: false })))
-let bridge: Bridge
+const bridge = shared(() => startTestBridge({ bundle: reference.bundle, stateDir: join(dir.path, 'bridge'), auth: true }))
 let chatIds: number[]
-beforeAll(async () => {
-  bridge = await startTestBridge({ bundle: reference.bundle, stateDir: join(dir.path, 'bridge'), auth: true })
+beforeAll(() => {
   chatIds = reference.chatIds(messages)
 })
-afterAll(() => bridge.close())
 
 /** Identities of the bridge, as the commands on its machine change them. */
 function withStore<T>(act: (store: ReturnType<typeof openIdentityStore>) => T): T {
