@@ -12,7 +12,8 @@ import { toGguf } from '../support/gguf.ts'
 import { startLlamaServer } from '../support/llama-server.ts'
 import { postJson } from '../support/post-json.ts'
 import { pythonWith } from '../support/python-packages.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 const python = pythonWith('llama-server')
 const key = 'a-key-of-the-server'
@@ -24,15 +25,13 @@ const families = ['qwen3', 'qwen3-yarn', 'mistral', 'phi3', 'smollm3', 'granite'
  * the oracle's.
  */
 describe.skipIf(python === undefined)('a GGUF file of a family, in llama.cpp and as a bundle', () => {
-  let dir: TempDir
+  const dir = shared(tempDir)
   let runtime: Runtime
   beforeAll(async () => {
-    dir = tempDir()
     runtime = await openRuntime()
   })
   afterAll(async () => {
     await runtime?.close()
-    dir?.[Symbol.dispose]()
   })
 
   it.each(families)('%s continues prompts with the same tokens', async (name) => {

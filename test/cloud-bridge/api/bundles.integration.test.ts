@@ -46,17 +46,15 @@ function jobsAt(world: AgentWorld, secret?: string) {
 }
 
 describe('a bridge that serves bundles and requires authentication', () => {
-  let world: AgentWorld
+  const world = shared(() => startAgentWorld({ bridge: { auth: true, bundles: join(dir.path, 'bundles') } }))
   let secret: string
   beforeAll(async () => {
-    world = await startAgentWorld({ bridge: { auth: true, bundles: join(dir.path, 'bundles') } })
     const store = openIdentityStore(join(world.dir, 'bridge'))
     await enrolDevice(world, store, 'orin')
     // The highest role.
     secret = store.createKey('operator:test', 'ci', keyRoles.at(-1)!).key
     store.close()
   })
-  afterAll(() => world[Symbol.asyncDispose]())
 
   const get = (path: string, headers: Record<string, string> = {}) =>
     fetch(`${world.bridge.httpUrl}/v1/bundles${path}`, { headers: { authorization: `Bearer ${secret}`, ...headers } })
