@@ -5,7 +5,6 @@ import type { OpenSmall } from './slm/local-model.ts'
 
 /** What a benchmark puts in the place of an agent's own; each is absent in production. */
 export interface AgentVariant {
-  /** Opens a small model. */
   readonly openSmall?: OpenSmall | undefined
   /** How a prompt is sent to the bridge. */
   readonly prefill?: HatRules['prefill'] | undefined

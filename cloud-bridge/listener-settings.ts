@@ -4,7 +4,6 @@ import { firstRequestMs, type HttpLimits, requestMs } from '../core/kit/listen/h
 import { shareOpenFiles } from '../core/policy/admission/open-files.ts'
 import type { BridgeLimits } from './limits.ts'
 
-/** The limits of the bridge's two listeners. */
 export interface ListenerSettings {
   readonly mqtt: ListenerLimits
   readonly http: HttpLimits

@@ -1,31 +1,23 @@
-import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { run } from '../brim.ts'
 import type { Operation } from '../core/wire/protocol/http/operation.ts'
 import { allOperations } from '../core/wire/protocol/http/operations.ts'
 import { invitationText } from '../core/wire/protocol/identity.ts'
+import { onLoopback } from '../lab/cluster/loopback-server.ts'
 import { captureIo } from './support/captured-io.ts'
 import { mutated, valid } from './support/messages.ts'
-import { type TempDir, tempDir } from './support/temp-dir.ts'
-import { type TinyBundle, tinyBundle } from './support/tiny-bundle.ts'
+import { shared } from './support/shared.ts'
+import { tempDir } from './support/temp-dir.ts'
+import { tinyBundle } from './support/tiny-bundle.ts'
 
 const runs = { numRuns: 25, seed: 14 }
-let dir: TempDir
-let bundle: TinyBundle
-beforeAll(async () => {
-  dir = tempDir()
-  bundle = await tinyBundle()
-})
-afterAll(() => {
-  bundle[Symbol.dispose]()
-  dir[Symbol.dispose]()
-})
+const dir = shared(tempDir)
+const bundle = shared(tinyBundle)
 
 /** Runs a command on something broken: it works, or fails with an error that a person can read. */
 async function expectReadable(argv: readonly string[], stopAfterMs?: number): Promise<void> {
@@ -128,7 +120,7 @@ describe('a broken response of a bridge ends in an error that a person can read:
       ? fc.sample(mutated(valid(json)), { seed, numRuns: 1 })[0]!
       : Buffer.from(JSON.stringify(fc.sample(valid(json), { seed, numRuns: 1 })[0]))
   }
-  const server = createServer(({ method, url = '', headers }, response) => {
+  const brokenServer = createServer(({ method, url = '', headers }, response) => {
     const isOperation = (one: Operation) =>
       one.method === method && new RegExp(`^${one.path.replace(/:\w+/g, '[^/]+').replace('*', '.+')}$`).test(url.split('?')[0]!)
     const operation = operations.find(isOperation)
@@ -138,16 +130,11 @@ describe('a broken response of a bridge ends in an error that a person can read:
     else if (stream) response.end(`data: ${sampleOf(stream).toString().replaceAll('\n', ' ')}\n\n`)
     else response.end(operation?.response ? sampleOf(operation.response) : '{}')
   })
+  const server = shared(() => onLoopback(brokenServer))
   let url = ''
-  beforeAll(async () => {
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  beforeAll(() => {
+    url = `http://127.0.0.1:${server.port}`
     writeFileSync(join(dir.path, 'key'), 'k', { mode: 0o600 })
-  })
-  afterAll(() => {
-    server.closeAllConnections()
-    server.close()
   })
 
   it.each([

@@ -12,7 +12,6 @@ interface Leaf {
   readonly command: Command
 }
 
-/** Every command. */
 async function leavesOf({ commands }: Menu, parent = ''): Promise<Leaf[]> {
   const leaves = Object.entries(commands).map(async ([name, [, load]]) => {
     const words = `${parent}${name.split(' ')[0]}`

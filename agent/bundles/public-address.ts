@@ -28,7 +28,6 @@ for (const [address, bits] of [
 ] as const)
   notPublic.addSubnet(address, bits, 'ipv6')
 
-/** Whether an IP address is one of the public internet. */
 export function isPublicAddress(ip: string): boolean {
   if (isIPv4(ip)) return !notPublic.check(ip, 'ipv4')
   return globalV6.check(ip, 'ipv6') && !notPublic.check(ip, 'ipv6')

@@ -82,7 +82,6 @@ export function openFleetConfig(
   return new FleetConfig({ file, flags, owner, check })
 }
 
-/** The settings of an agent with these options. */
 export function agentSettings(given: OptionsOf<typeof options>, io: Io): AgentSettings {
   const { json: _, stateDir, deadBand = [], limit = [], ...settings } = given
   return {

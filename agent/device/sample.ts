@@ -4,7 +4,6 @@ import type { DeviceCondition } from '../../core/wire/protocol/device-condition.
 export type Sample = Omit<DeviceCondition, 'errors' | 'answers' | 'jobs' | 'spool' | 'bundles' | 'spending'>
 export type SamplePart = { readonly [Section in keyof Sample]?: Partial<Sample[Section]> | undefined }
 
-/** A source of measurements of the device. */
 export interface Source {
   readonly name: string
   /** @param warn logs a name that this release does not know; repeats are ignored */

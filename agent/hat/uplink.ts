@@ -40,7 +40,6 @@ export class Uplink {
     this.#events = events
   }
 
-  /** The current session. */
   get session(): Pick<LinkSession, 'bridge' | 'chunkTokens' | 'frameTokens' | 'draftLimit' | 'rates' | 'wire'> {
     return this.#session
   }

@@ -56,7 +56,6 @@ export function keyFileAt(stateDir: string, url: string): string {
   return existsSync(own) ? own : keyFileOf(stateDir)
 }
 
-/** Removes the keys of single bridges. */
 export function removeBridgeKeys(stateDir: string): void {
   const folder = identityDirOf(stateDir)
   if (!existsSync(folder)) return

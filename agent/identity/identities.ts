@@ -11,7 +11,6 @@ import { type Enrolment, readEnrolments } from './enrolment.ts'
 /** Broker of a device that has not enrolled. */
 const localBridge = withMqttPort('mqtt://127.0.0.1')
 
-/** The device's credentials by bridge. */
 export interface BridgeCredentials {
   /** Brokers to connect to: those configured, else of the bridges where the device has enrolled, else that of this machine. */
   readonly bridges: readonly string[]

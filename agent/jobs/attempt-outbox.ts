@@ -26,7 +26,6 @@ export type AttemptProgress =
   | { type: 'progress'; doneBytes: number; totalBytes: number }
   | ({ type: 'sentence' } & ExpandedSentence)
 
-/** A connection to a broker. */
 interface Connection {
   readonly publisher: Pick<Publisher, 'publish'>
   resend: ResendState

@@ -53,7 +53,6 @@ export class BridgeLink {
     return this.#control.idTaken
   }
 
-  /** URL of the broker. */
   get url(): string {
     return this.#options.url
   }

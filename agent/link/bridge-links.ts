@@ -42,7 +42,6 @@ export class BridgeLinks {
     return this.#ranked()[0]!
   }
 
-  /** Its status. */
   get status(): LinkStatus {
     return this.best.status
   }

@@ -36,7 +36,6 @@ export class Reconnector {
   #onAttempted: (() => void)[] = []
   #running: Promise<void> | undefined
   readonly #expectation: Expectation | undefined
-  /** Reason of the last warning. */
   #warnedReason: string | undefined
 
   constructor(options: ReconnectorOptions) {

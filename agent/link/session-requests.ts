@@ -16,7 +16,6 @@ export interface SessionRequestsOptions {
 /** What the device alone decides of a session. */
 export type SessionForm = Pick<SessionTransport, 'wire' | 'coders'> & Pick<LinkSessionOptions, 'answer'>
 
-/** A request as it was sent. */
 export interface SentRequest extends SessionForm {
   readonly modelId: string
   /** The session, if the device did not wait for the bridge to open it. */

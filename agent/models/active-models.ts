@@ -36,7 +36,6 @@ export interface ActiveModelsOptions {
   /** Bundles that the agent was started with. The first small model is the device's own. */
   readonly configured: { readonly llm: ConfiguredBundle | undefined; readonly slms: readonly ConfiguredBundle[] }
   readonly choices: BundleChoices
-  /** Folder of an installed model. */
   readonly folderOf: (modelId: string) => string
   readonly installed: () => Promise<readonly InstalledBundle[]>
   readonly verified: VerifiedBundles
@@ -55,7 +54,6 @@ export interface ActiveModelsOptions {
   /** Default: `adapter`. */
   readonly adapter?: AdapterName | undefined
   readonly limits: { readonly slmBytes: number; readonly slmReserveBytes: number; readonly healthProbeS: number }
-  /** Opens a small model; absent: as it is. */
   readonly openSmall?: OpenSmall | undefined
   /** Gets what the pool of small models takes and decides. */
   readonly recording?: Recording | undefined

@@ -7,7 +7,6 @@ export interface OpenSlotModel {
   close(): Promise<void>
 }
 
-/** One open bundle. */
 export interface ActiveModel<Model> {
   readonly folder: string
   /** sha256 of its manifest, which identifies the version. */

@@ -40,7 +40,6 @@ const typicalWork = { promptTokens: 128, tokens: 128 }
 /** Between two looks whether a bridge is back, under an answer that waits for it. */
 const linkCheckMs = 500
 
-/** The server of `--server`. */
 interface Server {
   /** Names it and its model, for what is learned of it. */
   readonly name: string

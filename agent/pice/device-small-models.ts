@@ -120,7 +120,6 @@ export class DeviceSmallModels implements SmallModels {
     return { model: name, modelId: known.bundle?.modelId ?? null, bytes: known.bundle?.bytes ?? null, ...speed }
   }
 
-  /** The model id of a bundle. */
   modelIdOf(name: string): string | null {
     return this.#known.find((known) => known.name === name)?.bundle?.modelId ?? null
   }

@@ -3,7 +3,6 @@ import { slotCounts } from '../../core/model/bundle/manifest.ts'
 import type { Chain, Sequence } from '../../core/model/engine/contract.ts'
 import { packSequences } from '../../core/policy/pice/pack-sequences.ts'
 
-/** Sequences of one packed step. */
 export const maxPackedSequences = Math.max(...slotCounts)
 
 interface WaitingStep {

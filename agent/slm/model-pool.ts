@@ -93,7 +93,6 @@ export class ModelPool {
     return this.#pool.isOpen(name)
   }
 
-  /** Folders of open models. */
   get folders(): readonly string[] {
     return this.#pool.open.map((version) => this.#opened.get(version)!.source.folder)
   }

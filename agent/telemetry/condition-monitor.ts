@@ -9,7 +9,6 @@ export interface ConditionMonitorOptions {
   readonly sampler: Sampler
   readonly answers: Pick<AnswerMeter, 'active' | 'decodeTokensPerS' | 'totals'>
   readonly errors: RecentErrors
-  /** Version of the agent. */
   readonly agent: string
   readonly modelId: () => string | null
   /** The sections that the agent knows without a sample. */

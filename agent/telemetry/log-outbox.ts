@@ -13,7 +13,6 @@ const maxBuffered = 100
 const defaultRate = { burst: 50, perS: 2 }
 const requestedRate = { burst: 200, perS: 100 }
 
-/** The links to the bridges. */
 export interface LogLinks {
   /** Whether any bridge receives what the device publishes. */
   readonly hasBridge: boolean

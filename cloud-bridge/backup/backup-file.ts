@@ -6,10 +6,8 @@ import { BrimError } from '../../core/kit/base/errors.ts'
 
 /** Written last: a folder without it is no backup. */
 export const backupFile = 'backup.json'
-/** The bridge's configuration file. */
 export const configFile = 'bridge.yaml'
 
-/** What a backup holds. */
 export const Backup = z.object({
   v: z.literal(1),
   at: z.iso.datetime(),

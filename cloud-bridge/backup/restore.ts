@@ -26,7 +26,6 @@ const unfinished = 'restoring'
 const skippedBirths = 1_000
 
 export interface RestoreOptions {
-  /** Folder of the backup. */
   readonly from: string
   readonly stateDir: string
   /** Digest of the backup that is expected; undefined: any. */

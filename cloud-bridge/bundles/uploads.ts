@@ -16,7 +16,6 @@ export class Uploads {
   /** Files that a request appends to. */
   readonly #busy = new Set<string>()
 
-  /** @param maxBytes of all uploads together */
   constructor(folder: string, maxBytes: number) {
     this.#folder = folder
     this.#maxBytes = maxBytes

@@ -4,7 +4,6 @@ import type { LogLine } from '../../core/wire/protocol/http/devices.ts'
 import { readMessage } from '../../core/wire/protocol/read-message.ts'
 import type { OnUnreadable } from '../link/faults.ts'
 
-/** Retained lines of each device. */
 const maxLines = 500
 
 export interface DeviceLogsLimits {

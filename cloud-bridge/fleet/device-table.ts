@@ -15,7 +15,6 @@ export const devicesTable = `CREATE TABLE devices (
 /** A later migration: JSON. */
 export const devicesComputing = 'ALTER TABLE devices ADD COLUMN computing TEXT'
 
-/** A device as stored. */
 export interface StoredDevice extends Pick<Device, 'id' | 'agent' | 'modelId' | 'computing'> {
   readonly state: DeviceState['state']
   readonly birth: number
@@ -73,7 +72,6 @@ export class DeviceTable {
     return this.#devices.keys()
   }
 
-  /** Number of devices in each state. */
   counts(): StateCounts {
     return { ...this.#counts }
   }

@@ -78,7 +78,6 @@ export interface Registry {
   ids(): IterableIterator<string>
   /** Latest sample of a device; null: none since the start. */
   telemetryOf(id: string): LatestTelemetry | null
-  /** Number of devices in each state. */
   counts(): Record<DeviceState['state'], number>
   /** Number of connected devices by what computes their split model, else their small one. */
   computing(): Record<string, number>

@@ -67,7 +67,6 @@ export type OpenResult =
   | { kind: 'refused'; code: 'SESSION_REFUSED'; message: string; retryAfterMs: number }
   | { kind: 'refused'; code: 'BUNDLE_MISMATCH'; message: string }
 
-/** The HAT sessions of all devices. */
 export interface Sessions {
   readonly count: number
   /** Of one device, those that are being opened included. */

@@ -26,7 +26,6 @@ const statuses: Partial<Record<ErrorCode, number>> = {
   NO_PRIMARY: 503,
 }
 
-/** @param form that of the operation */
 export const statusFor = (error: BrimError, form: Operation['errors']): number =>
   statuses[error.code] ?? (form === 'openai' ? statusOf(error) : 500)
 

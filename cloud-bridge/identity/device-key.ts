@@ -15,7 +15,6 @@ const smallOrder: ReadonlySet<bigint> = new Set([
   0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd84d3d706a17c7n,
 ])
 
-/** A device's public Ed25519 key. */
 export interface PublicDeviceKey {
   /** @param signature base64url of 64 bytes */
   hasSigned(bytes: Uint8Array, signature: string): boolean

@@ -67,7 +67,6 @@ export class Grants implements PresenceGate {
     return grant
   }
 
-  /** The device has replaced its key. Its connections stay. */
   replaceKey(device: string, former: string, publicKey: string): void {
     const grant = this.#grants.get(device)
     if (grant?.publicKey === former) grant.publicKey = publicKey

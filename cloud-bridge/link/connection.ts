@@ -30,7 +30,6 @@ export interface ConnectionOptions {
   readonly logger: Logger
   /** Whether the client of this connection may connect as this device. */
   readonly authorize: (device: string) => boolean
-  /** A device has sent its hello. */
   readonly onHello: (connection: Connection, device: string) => void
 }
 

@@ -29,7 +29,6 @@ export interface MetricSources {
   readonly serving: { readonly splits: number; readonly failedItems: number }
   /** Devices by state, jobs by state. */
   readonly devices: () => Readonly<Record<string, number>>
-  /** Connected devices by what computes on them. */
   readonly deviceComputing: () => Readonly<Record<string, number>>
   readonly jobs: () => { readonly queued: number; readonly underWay: number; readonly dead: number }
   /** Devices of rollouts that have not ended, by their state there. */

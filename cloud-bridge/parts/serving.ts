@@ -22,7 +22,6 @@ import type { Network } from './network.ts'
 import { openSketching } from './sketching.ts'
 import type { FleetWork } from './work.ts'
 
-/** The bridge's own answers. */
 export interface ServedAnswers {
   readonly models: readonly ApiModel[]
   readonly starts: AnswerStarts

@@ -15,7 +15,6 @@ import { type SketchEnd, SketchedAnswer, type SketchingParts } from './sketched-
 
 export interface AnswerParts extends SketchingParts {
   readonly planner: Planner
-  /** An answer has ended, or was given up. */
   readonly onEnded: (ended: EndedAnswer) => void
 }
 

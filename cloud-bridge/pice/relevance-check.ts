@@ -40,7 +40,6 @@ export class RelevanceCheck {
     this.#options = options
   }
 
-  /** An answer has ended. */
   onEnded(asked: Asked, sentences: readonly WrittenByDevice[]): void {
     const { profiles, random, logger } = this.#options
     if (this.#running || this.#stop.signal.aborted || sentences.length === 0) return

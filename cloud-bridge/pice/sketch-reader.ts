@@ -170,7 +170,6 @@ export class SketchReader {
 const announcesAnswer = (line: string): boolean =>
   /^here(?:['’]s| is| are)\b/i.test(line) && !/\b(?:sketch|outline|draft|key ?words|answer)\b/i.test(line)
 
-/** The lines of a whole sketch. */
 export function sketchLines(text: string, bounds?: Partial<SketchBounds>): string[] {
   const reader = new SketchReader(bounds)
   return [...reader.push(text), ...reader.end()]

@@ -24,7 +24,6 @@ const isOf: Readonly<Record<Lane, string>> = { work: `kind NOT IN (${maintenance
 export interface JobAssigning {
   /** Dispatches queued jobs of a lane to devices with free slots. @param nowMs wall clock @param lane default: work */
   claim(devices: readonly AvailableDevice[], nowMs: number, lane?: Lane): AttemptToSend[]
-  /** Moves jobs that wait behind a running job to idle devices. */
   rebalance(idle: readonly AvailableDevice[], nowMs: number): MovedJobs
   /** The current attempt of a job, to be sent again; undefined: no device has the job, or it is damaged. */
   dispatchOf(id: string): AttemptToSend | undefined

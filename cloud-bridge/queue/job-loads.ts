@@ -90,7 +90,6 @@ export class JobLoads {
     this.#bound[laneOf(kind)].add(target)
   }
 
-  /** A queued job is damaged. */
   onSetAside(kind: string, target: string | null): void {
     this.onReady(kind, target)
     this.#isIncomplete = true

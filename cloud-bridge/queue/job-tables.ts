@@ -99,7 +99,6 @@ DROP TABLE job_store;
   `CREATE INDEX jobs_set_aside ON jobs (n) WHERE ${isSetAside}`,
 ]
 
-/** A row of `jobs`. */
 export interface JobRow {
   readonly n: number
   readonly kind: string

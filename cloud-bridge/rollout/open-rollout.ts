@@ -128,7 +128,6 @@ export class OpenRollout {
     return this.#soaking.has(device)
   }
 
-  /** A device has published a state, or is lost. */
   onDeviceState(device: string, seen: Pick<DeviceState, 'state' | 'birth'>): void {
     const soak = this.#soaking.get(device)
     if (!soak) return

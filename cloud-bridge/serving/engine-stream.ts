@@ -16,7 +16,6 @@ export interface EngineHost extends StreamKvHost {
   served(id: number): Readonly<ServedStream> | undefined
   /** Why the owner gets no more KV memory, for a message. */
   shortageOf(owner: string): string
-  /** The stream has closed. */
   remove(stream: EngineStream): void
 }
 
@@ -99,7 +98,6 @@ export abstract class EngineStream {
     this.sequence.copyPrefix(this.#source, rows)
   }
 
-  /** Resolves when no step holds the stream. */
   protected async stepEnded(): Promise<void> {
     while (this.#step) await this.#step
   }

@@ -1,6 +1,5 @@
 import { Ewma } from '../../core/policy/estimate/ewma.ts'
 
-/** A step that has ended. */
 export interface EndedStep {
   /** By the clock of the step loop. */
   readonly startedMs: number

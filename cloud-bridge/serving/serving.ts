@@ -73,7 +73,6 @@ export interface Serving {
   readonly slow: KvUsage | undefined
   /** Streams that were preempted, and bytes of KV that went to the slow tier and back, since the start. */
   readonly transfers: { readonly preemptions: number; readonly savedBytes: number; readonly loadedBytes: number }
-  /** Answers that wait for their first step. */
   readonly waitingAnswers: number
   /** The longest answer that the memory holds, prompt included; 0 where the model serves none. */
   readonly maxPositions: number

@@ -112,7 +112,6 @@ interface ReadPages {
   readonly bytes: Uint8Array<ArrayBuffer>
 }
 
-/** The pages of one stream in a file. */
 class FileCopy implements SlowCopy {
   readonly #kv: KvFile
   readonly #host: CopyHost

@@ -17,7 +17,6 @@ export type HandlersOf<Tagged extends { readonly kind: string }> = {
   readonly [Kind in Tagged['kind']]: (tagged: OfKind<Tagged, Kind>) => void
 }
 
-/** Calls the handler of its kind. */
 export function handleKind<Tagged extends { readonly kind: string }>(handlers: HandlersOf<Tagged>, tagged: Tagged): void {
   const handler = handlers[tagged.kind as Tagged['kind']] as (tagged: Tagged) => void
   handler(tagged)

@@ -9,7 +9,6 @@ export interface AttackTarget {
   readonly agentUrl?: string | undefined
   /** Device that the attacker has enrolled, and its access token; absent: the attacker has proven no identity. */
   readonly device?: { readonly id: string; readonly token: string } | undefined
-  /** API key of the attacker; absent: it has none. */
   readonly apiKey?: string | undefined
 }
 

@@ -75,5 +75,4 @@ export const discoPlanBench = tabledBench<PlanTimes>({
   },
 })
 
-/** `brim bench disco-plan` */
 export const command = benchCommand(discoPlanBench)

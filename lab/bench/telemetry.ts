@@ -87,7 +87,6 @@ export const telemetryBench = tabledBench<DeviceCost>({
   },
 })
 
-/** `brim bench telemetry` */
 export const command = benchCommand(telemetryBench)
 
 export async function measureTelemetry(devices: readonly string[], samples: number, { progress, io }: BenchContext) {

@@ -9,7 +9,6 @@ import { barPanel } from '../frame/panels.ts'
 import { tabledBench } from '../frame/tabled-bench.ts'
 import { tableOf } from '../frame/tables.ts'
 
-/** The time of each plan. */
 interface PlanTimes {
   readonly requests: number
   /** Plans that give out the memory: one of each interval. */
@@ -85,7 +84,6 @@ export const tokenFlowPlanBench = tabledBench<PlanTimes>({
   },
 })
 
-/** `brim bench tokenflow-plan` */
 export const command = benchCommand(tokenFlowPlanBench)
 
 /** Plans of a policy for a bridge with so many requests, interval after interval. */

@@ -26,7 +26,6 @@ function servingMachine({ kv, policy: { name, options }, ...rules }: ServingSett
   return new ServingMachine({ ...rules, sizes, policy: createPolicy(name, options) })
 }
 
-/** The machines that are recorded, by name. */
 export const machines: Readonly<Record<string, CreateMachine>> = {
   budget(settings) {
     const { windowMs, spent, ...own } = settings as BudgetSettings & { windowMs: number; spent: readonly SpentRow[] }

@@ -4,7 +4,6 @@ import { asyncApi } from './asyncapi.ts'
 import { cliPage } from './cli-page.ts'
 import { configPage } from './config-page.ts'
 import { apiPage } from './conformance-table.ts'
-import { grafanaDashboard } from './grafana-dashboard.ts'
 import { limitsPage } from './limits-page.ts'
 import { metricsPage } from './metrics-page.ts'
 import { openApiDocument } from './openapi.ts'
@@ -26,7 +25,6 @@ export async function generatedDocs(): Promise<GeneratedDoc[]> {
     { file: new URL('docs/metrics.md', projectRoot), text: metricsPage() },
     { file: new URL('docs/topics.md', projectRoot), text: topicsPage() },
     { file: new URL('docs/asyncapi.json', projectRoot), text: `${JSON.stringify(asyncApi(), null, 2)}\n` },
-    { file: new URL('docs/grafana-dashboard.json', projectRoot), text: `${JSON.stringify(grafanaDashboard(), null, 2)}\n` },
     { file: new URL('docs/scenario.schema.json', projectRoot), text: `${JSON.stringify(scenarioSchema(), null, 2)}\n` },
     { file: new URL('docs/openapi.json', projectRoot), text: `${JSON.stringify(openApiDocument(), null, 2)}\n` },
   ]

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { hatEndpoint } from '../../agent/hat/endpoint.ts'
 import { openDeviceModel } from '../../agent/hat/open-device-model.ts'
 import { PrefixMemory } from '../../agent/hat/prefix-memory.ts'
@@ -9,25 +9,19 @@ import { noDrafter } from '../../core/model/draft/drafter.ts'
 import { DeviceSpeed } from '../../core/policy/hat/device-speed.ts'
 import { readSse } from '../../core/wire/openai/sse-reader.ts'
 import { portOf, startRelay } from '../../lab/cluster/relay.ts'
-import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { startAgentWorld } from '../support/agent-world.ts'
 import { alteredPart } from '../support/altered-part.ts'
 import { startTestApi } from '../support/api.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import { dataLinkTo } from '../support/data-link.ts'
+import { postJson } from '../support/post-json.ts'
+import { shared } from '../support/shared.ts'
 import { tinyBundle } from '../support/tiny-bundle.ts'
 
-let world: AgentWorld
-beforeAll(async () => {
-  world = await startAgentWorld()
-})
-afterAll(() => world[Symbol.asyncDispose]())
+const world = shared(startAgentWorld)
 
 const ask = (apiUrl: string, fields: object = {}) =>
-  fetch(`${apiUrl}/v1/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0, ...fields }),
-  })
+  postJson(`${apiUrl}/v1/completions`, { prompt: [5, 6, 7], max_tokens: 4, temperature: 0, ...fields })
 const failure = async (response: Response) => {
   const { error } = (await response.json()) as { error: { code: string; message: string; hint?: string } }
   return { status: response.status, ...error }

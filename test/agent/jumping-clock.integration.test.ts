@@ -1,20 +1,16 @@
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { startAgent } from '../../agent/agent.ts'
 import { type Clock, systemClock } from '../../core/kit/base/clock.ts'
 import { readSse } from '../../core/wire/openai/sse-reader.ts'
 import { portOf, startRelay } from '../../lab/cluster/relay.ts'
-import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { startAgentWorld } from '../support/agent-world.ts'
 import { startTestBridge } from '../support/bridge.ts'
+import { postJson } from '../support/post-json.ts'
+import { shared } from '../support/shared.ts'
 
-let world: AgentWorld
-beforeAll(async () => {
-  world = await startAgentWorld()
-})
-afterAll(() => world[Symbol.asyncDispose]())
-afterEach(() => {
-  vi.useRealTimers()
-})
+const world = shared(startAgentWorld)
+afterEach(() => vi.useRealTimers())
 
 const dayMs = 86_400_000
 
@@ -36,16 +32,12 @@ interface Report {
 }
 
 async function ask(apiUrl: string, onPiece: (pieces: number) => void = () => {}): Promise<Report> {
-  const response = await fetch(`${apiUrl}/v1/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({
-      prompt: Array.from({ length: 50 }, (_, i) => 3 + i),
-      max_tokens: 60,
-      temperature: 0,
-      stream: true,
-      brim: { token_ids: true },
-    }),
+  const response = await postJson(`${apiUrl}/v1/completions`, {
+    prompt: Array.from({ length: 50 }, (_, i) => 3 + i),
+    max_tokens: 60,
+    temperature: 0,
+    stream: true,
+    brim: { token_ids: true },
   })
   let last: { brim?: Report } = {}
   let pieces = 0

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { type BridgeSettings, readBridgeConfig } from '../../cloud-bridge/config.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import type { LoggedStep } from '../../core/wire/protocol/http/bridge.ts'
@@ -13,22 +13,17 @@ import { mqttClient, powerCut, startBroker, watchTopic } from '../support/broker
 import { captureIo } from '../support/captured-io.ts'
 import { fakeClock } from '../support/fake-clock.ts'
 import { largestDifference, randomStates } from '../support/random-states.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 import { connectDevice, type SendOptions, type TestDevice } from '../support/test-device.ts'
-import { type TinyBundle, tinyBundle } from '../support/tiny-bundle.ts'
+import { tinyBundle } from '../support/tiny-bundle.ts'
 
-let bundle: TinyBundle
-let dir: TempDir
+const bundle = shared(tinyBundle)
+const dir = shared(tempDir)
 let width: number
 
 beforeAll(async () => {
-  bundle = await tinyBundle()
   width = bundle.manifest.dims.hidden
-  dir = tempDir()
-})
-afterAll(() => {
-  bundle[Symbol.dispose]()
-  dir[Symbol.dispose]()
 })
 
 const start = (settings: Partial<BridgeSettings> = {}, clock?: Clock) =>

@@ -11,6 +11,7 @@ import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { closed, mosquittoMissing, mqttClient, powerCut } from '../support/broker.ts'
 import { enrolDevice } from '../support/enrol-device.ts'
 import { startHookBroker } from '../support/hook-broker.ts'
+import { postJson } from '../support/post-json.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { connectDevice } from '../support/test-device.ts'
 
@@ -73,12 +74,7 @@ describe.each(brokers.filter(({ missing }) => !missing))('on $name', ({ start })
   })
 
   const enrolled = (device: string, folder?: string) => enrolDevice(world, store, device, folder)
-  const ask = (apiUrl: string) =>
-    fetch(`${apiUrl}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0 }),
-    })
+  const ask = (apiUrl: string) => postJson(`${apiUrl}/v1/completions`, { prompt: [5, 6, 7], max_tokens: 4, temperature: 0 })
   const linkOf = async (apiUrl: string) => {
     const { broker, bridge } = (await (await fetch(`${apiUrl}/health`)).json()) as { broker: string; bridge: string }
     return { broker, bridge }

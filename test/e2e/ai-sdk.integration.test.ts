@@ -1,21 +1,16 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { generateText, Output, stepCountIs, streamText, tool } from 'ai'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
-import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { startAgentWorld } from '../support/agent-world.ts'
+import { startTestBridge } from '../support/bridge.ts'
+import { shared } from '../support/shared.ts'
 
-let world: AgentWorld
-let bridge: TestBridge
+const world = shared(() => startAgentWorld({ context: 2_048 }))
+const bridge = shared(() => startTestBridge({ bundle: world.bundle, stateDir: `${world.dir}/alone` }))
 let urls: Record<'agent' | 'bridge', string>
 beforeAll(async () => {
-  world = await startAgentWorld({ context: 2_048 })
-  bridge = await startTestBridge({ bundle: world.bundle, stateDir: `${world.dir}/alone` })
   urls = { agent: world.agent.apiUrl, bridge: bridge.httpUrl }
-})
-afterAll(async () => {
-  await bridge.close()
-  await world[Symbol.asyncDispose]()
 })
 
 describe.each(['agent', 'bridge'] as const)("Vercel's AI SDK, unmodified, at the %s", (door) => {

@@ -2,15 +2,16 @@ import { chmodSync, copyFileSync, writeFileSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { run } from '../../brim.ts'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { urlHost } from '../../core/kit/listen/listen.ts'
 import { type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
 import { mqttClient } from '../support/broker.ts'
-import { captureIo } from '../support/captured-io.ts'
+import { postJson } from '../support/post-json.ts'
 import { isMissing } from '../support/prerequisites.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { runBrim } from '../support/run-brim.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 /** An address at which other machines could reach this one. */
 const address = Object.values(networkInterfaces())
@@ -20,26 +21,20 @@ const address = Object.values(networkInterfaces())
 const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/tls/${name}.pem`, import.meta.url))
 
 describe.skipIf(isMissing('a network address other than loopback', address !== undefined))('a bridge beyond loopback', () => {
-  let dir: TempDir
-  let cluster: Cluster
+  const dir = shared(tempDir)
+  const cluster = shared(async () => Cluster.create({ bundle: await buildTextBundle(dir.path), env: process.env }))
   let bridge: BridgeNode
   beforeAll(async () => {
-    dir = tempDir()
     const [cert, key] = [join(dir.path, 'cert.pem'), join(dir.path, 'key.pem')]
     copyFileSync(fixture('first.cert'), cert)
     copyFileSync(fixture('first.key'), key)
     chmodSync(key, 0o600)
-    cluster = await Cluster.create({ bundle: await buildTextBundle(dir.path), env: process.env })
     bridge = await cluster.startBridge({ args: ['--host', address!, '--tls-cert', cert, '--tls-key', key] })
-  })
-  afterAll(async () => {
-    await cluster[Symbol.asyncDispose]()
-    dir[Symbol.dispose]()
   })
 
   async function brim(words: string[], stdin = '') {
-    const { io, out, err } = captureIo({ env: { HOME: join(dir.path, 'home'), USER: 'ada' }, stdin })
-    return { code: await run(words, io), out: out().trim(), err: err() }
+    const result = await runBrim(words, { env: { HOME: join(dir.path, 'home'), USER: 'ada' }, stdin })
+    return { ...result, out: result.out.trim() }
   }
 
   it('serves TLS to invited devices and logged-in operators only, and disconnects a device that is revoked', async () => {
@@ -71,12 +66,7 @@ describe.skipIf(isMissing('a network address other than loopback', address !== u
       code: 0,
     })
     const agent = await cluster.startAgent({ id: 'orin', bridges: [], args: ['--patience', '0.5'] })
-    const ask = () =>
-      fetch(`${agent.ready.apiUrl}/v1/completions`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0 }),
-      })
+    const ask = () => postJson(`${agent.ready.apiUrl}/v1/completions`, { prompt: [5, 6, 7], max_tokens: 4, temperature: 0 })
     const health = async () => (await (await fetch(`${agent.ready.apiUrl}/health`)).json()) as Record<string, unknown>
     expect((await ask()).status).toBe(200)
     expect(await health()).toMatchObject({ broker: 'connected', bridge: 'connected', dataUrl })

@@ -1,34 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { readSse } from '../../core/wire/openai/sse-reader.ts'
-import { type AgentNode, type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
+import { Cluster } from '../../lab/cluster/cluster.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
 import { brim } from '../support/brim.ts'
 import { captureIo } from '../support/captured-io.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { postJson } from '../support/post-json.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
-let dir: TempDir
-let cluster: Cluster
-let bridge: BridgeNode
-let agent: AgentNode
-beforeAll(async () => {
-  dir = tempDir()
-  cluster = await Cluster.create({ bundle: await buildTextBundle(dir.path), env: process.env })
-  bridge = await cluster.startBridge()
-  agent = await cluster.startAgent({ id: 'jetson-01', bridges: [bridge.ready.mqttUrl] })
-})
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
-})
+const dir = shared(tempDir)
+const cluster = shared(async () => Cluster.create({ bundle: await buildTextBundle(dir.path), env: process.env }))
+const bridge = shared(() => cluster.startBridge())
+const agent = shared(() => cluster.startAgent({ id: 'jetson-01', bridges: [bridge.ready.mqttUrl] }))
 
 const ask = (fields: object = {}) =>
-  fetch(`${agent.ready.apiUrl}/v1/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0, ...fields }),
-  })
-/** State of the device at the bridge. */
+  postJson(`${agent.ready.apiUrl}/v1/completions`, { prompt: [5, 6, 7], max_tokens: 4, temperature: 0, ...fields })
 const deviceState = async () => {
   const { devices } = (await (await fetch(`${bridge.ready.httpUrl}/v1/devices`)).json()) as { devices: { state: string }[] }
   return devices[0]?.state

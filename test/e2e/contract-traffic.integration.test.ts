@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { beforeAll, expect, it } from 'vitest'
 import { seededRandom } from '../../core/kit/base/random.ts'
 import { type Channel, channels, dataMessages, type Message } from '../../core/wire/protocol/contract.ts'
 import type { JobDetails } from '../../core/wire/protocol/http/jobs.ts'
@@ -8,10 +8,12 @@ import { portOf, type Relay, startRelay, through } from '../../lab/cluster/relay
 import { startShapedLink } from '../../lab/cluster/shaped-link.ts'
 import { webSocketFrames } from '../../lab/cluster/web-socket-payloads.ts'
 import { asyncApi, hasRequired, type Schema, variantsOf } from '../../scripts/docs/asyncapi.ts'
-import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../support/agent-world.ts'
+import { buildSlmBundle, startAgentWorld } from '../support/agent-world.ts'
 import { mqttClient } from '../support/broker.ts'
 import { type Check, schemaCompiler, strictly } from '../support/json-schemas.ts'
+import { postJson } from '../support/post-json.ts'
 import { sha256Of } from '../support/sha256-of.ts'
+import { shared } from '../support/shared.ts'
 
 /** A message as a subscriber of all topics received it. */
 interface Recorded {
@@ -22,17 +24,15 @@ interface Recorded {
   readonly retain: boolean
 }
 
-let world: AgentWorld
+const world = shared(() => startAgentWorld({ bridge: { homeAssistant: true } }))
 let slm: string
 let checks: Map<string, Check>
 beforeAll(async () => {
-  world = await startAgentWorld({ bridge: { homeAssistant: true } })
   slm = await buildSlmBundle(world.dir)
   const compile = await schemaCompiler()
   const { schemas } = asyncApi().components
   checks = new Map(Object.entries(schemas).map(([name, schema]) => [name, compile(strictly(schema as Schema))]))
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 async function record() {
   const client = await mqttClient(world.bridge.mqttUrl, `recorder-${Math.random().toString(36).slice(2)}`)
@@ -70,9 +70,8 @@ function channelOf(topic: string): Channel {
   return channel
 }
 
-const headers = { 'content-type': 'application/json' }
 async function post(path: string, body: object = {}): Promise<{ id: string }> {
-  const response = await fetch(`${world.bridge.httpUrl}/v1/jobs${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+  const response = await postJson(`${world.bridge.httpUrl}/v1/jobs${path}`, body)
   return (await response.json()) as { id: string }
 }
 const submit = async (device: string, maxTokens: number, kind = 'slm.generate') =>
@@ -121,7 +120,7 @@ it('documents every message on the control plane, and nothing that does not occu
   await ended((await post('', { kind: 'bundle.install', input, device: 'jetson-02' })).id, 'SUCCEEDED')
   for (const command of [{ type: 'drain' }, { type: 'undrain' }, { type: 'logs', level: 'info', forS: 60 }]) {
     const path = `${world.bridge.httpUrl}/v1/devices/jetson-02/commands`
-    const accepted = (await (await fetch(path, { method: 'POST', headers, body: JSON.stringify(command) })).json()) as {
+    const accepted = (await (await postJson(path, command)).json()) as {
       id: string
     }
     await has('jetson-02', 'replies', new RegExp(`${accepted.id}.*done`))
@@ -173,7 +172,7 @@ it('documents every JSON message of the data plane', async () => {
   const agent = await world.startAgent({ id: 'jetson-03', dataUrl: through(relay, world.bridge.dataUrl) })
   const ask = async () => {
     const body = { messages: [{ role: 'user', content: 'Can you book a table for two, in the evening?' }], max_tokens: 12 }
-    const response = await fetch(`${agent.apiUrl}/v1/chat/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
+    const response = await postJson(`${agent.apiUrl}/v1/chat/completions`, body)
     expect(response.status).toBe(200)
     await response.text()
   }

@@ -1,21 +1,20 @@
 import { createHash } from 'node:crypto'
 import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { startAgent } from '../../agent/agent.ts'
 import { manifestFile } from '../../core/model/bundle/manifest.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
 import { startTestBridge } from '../support/bridge.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
-let dir: TempDir
+const dir = shared(tempDir)
 let bundle: string
 
 beforeAll(async () => {
-  dir = tempDir()
   bundle = await buildTextBundle(dir.path)
 })
-afterAll(() => dir[Symbol.dispose]())
 
 interface Opened {
   close(): Promise<void>

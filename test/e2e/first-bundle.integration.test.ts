@@ -12,10 +12,12 @@ import { readManifest } from '../../core/model/bundle/bundle.ts'
 import type { JobDetails } from '../../core/wire/protocol/http/jobs.ts'
 import { buildSlmBundle, buildTextBundle } from '../support/agent-world.ts'
 import { startTestBridge } from '../support/bridge.ts'
+import { postJson } from '../support/post-json.ts'
 import { sha256Of } from '../support/sha256-of.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
-let dir: TempDir
+const dir = shared(tempDir)
 let bundle: string
 let bridge: Bridge
 let versions: Record<'llm' | 'slm', { modelId: string; manifestSha256: string }>
@@ -27,7 +29,6 @@ async function versionOf(folder: string): Promise<{ modelId: string; manifestSha
 }
 
 beforeAll(async () => {
-  dir = tempDir()
   bundle = await buildTextBundle(dir.path)
   const bundles = join(dir.path, 'bundles')
   mkdirSync(bundles)
@@ -36,10 +37,7 @@ beforeAll(async () => {
   versions = { llm: await versionOf(bundle), slm: await versionOf(join(bundles, 'small')) }
   bridge = await startTestBridge({ bundle, bundles, stateDir: join(dir.path, 'bridge'), chunkTokens: 16 })
 })
-afterAll(async () => {
-  await bridge.close()
-  dir[Symbol.dispose]()
-})
+afterAll(() => bridge.close())
 afterEach(async () => {
   await agent?.close()
   agent = undefined
@@ -52,11 +50,7 @@ async function start(id: string, settings: Partial<AgentSettings> = {}): Promise
 }
 
 async function ask({ apiUrl }: Agent): Promise<{ status: number; body: unknown }> {
-  const response = await fetch(`${apiUrl}/v1/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ prompt: 'Can you', max_tokens: 4, temperature: 0 }),
-  })
+  const response = await postJson(`${apiUrl}/v1/completions`, { prompt: 'Can you', max_tokens: 4, temperature: 0 })
   return { status: response.status, body: await response.json() }
 }
 

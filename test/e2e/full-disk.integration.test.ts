@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Agent, startAgent } from '../../agent/agent.ts'
 import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { jobTables } from '../../cloud-bridge/queue/job-tables.ts'
@@ -9,19 +9,19 @@ import type { FleetStatus } from '../../core/wire/protocol/http/devices.ts'
 import type { JobDetails } from '../../core/wire/protocol/http/jobs.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { postJson } from '../support/post-json.ts'
+import { shared } from '../support/shared.ts'
 import { mountMissing, type SmallDisk, smallDisk } from '../support/small-disk.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 const missing = mountMissing()
 if (missing !== undefined) console.log(`skipped: full disk: ${missing}`)
 
-let dir: TempDir
+const dir = shared(tempDir)
 let bundle: string
 beforeAll(async () => {
-  dir = tempDir()
   bundle = await buildTextBundle(dir.path, { adapter: false })
 })
-afterAll(() => dir[Symbol.dispose]())
 
 let disk: SmallDisk
 let key: string
@@ -123,11 +123,7 @@ describe.skipIf(missing !== undefined)('an agent on a full disk', () => {
     try {
       expect(await failureOf(agent)).toContain('full')
       await expect.poll(device, { timeout: 10_000 }).toMatchObject({ state: 'ready', problems: [{ kind: 'disk-full' }] })
-      const response = await fetch(`${agent.apiUrl}/v1/completions`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ prompt: 'Where', max_tokens: 2 }),
-      })
+      const response = await postJson(`${agent.apiUrl}/v1/completions`, { prompt: 'Where', max_tokens: 2 })
       expect(response.status).toBe(200)
       const { body } = await request<{ id: string }>(bridge, '/v1/jobs', { kind: 'profile', device: 'orin', input: {} })
       await systemClock.sleep(500)

@@ -6,6 +6,7 @@ import { portOf, startRelay, through } from '../../lab/cluster/relay.ts'
 import { webSocketPayloads } from '../../lab/cluster/web-socket-payloads.ts'
 import { startAgentWorld } from '../support/agent-world.ts'
 import { mqttClient, startBroker } from '../support/broker.ts'
+import { postJson } from '../support/post-json.ts'
 
 const question = 'Doctor Eleanora Vandermeer asked whether the biopsy of Thursday showed anything.'
 const system = 'You are the confidential assistant of a hospital.'
@@ -67,18 +68,14 @@ describe('the network traffic of a private answer', () => {
     const agent = await world.startAgent({ id: 'recorded', bridges: [through(control, broker.url)] })
     // The device also sends its log, at the most detailed level that an operator can request.
     await bridge.requestLog('recorded')
-    const response = await fetch(`${agent.apiUrl}/v1/chat/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        messages: [
-          { role: 'system', content: system },
-          { role: 'user', content: question },
-        ],
-        max_tokens: 40,
-        temperature: 0,
-        brim: { token_ids: true },
-      }),
+    const response = await postJson(`${agent.apiUrl}/v1/chat/completions`, {
+      messages: [
+        { role: 'system', content: system },
+        { role: 'user', content: question },
+      ],
+      max_tokens: 40,
+      temperature: 0,
+      brim: { token_ids: true },
     })
     const answer = (await response.json()) as { choices: { message: { content: string } }[]; brim: { tokenIds: number[] } }
     const { tokenIds } = answer.brim

@@ -1,24 +1,16 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { readSse } from '../../core/wire/openai/sse-reader.ts'
-import { type AgentNode, type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
+import { Cluster } from '../../lab/cluster/cluster.ts'
 import { portOf } from '../../lab/cluster/relay.ts'
 import { buildSlmBundle, buildTextBundle } from '../support/agent-world.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { postJson } from '../support/post-json.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
-let dir: TempDir
-let cluster: Cluster
-let bridge: BridgeNode
-let agent: AgentNode
-beforeAll(async () => {
-  dir = tempDir()
-  cluster = await Cluster.create({ bundle: await buildTextBundle(dir.path), env: process.env })
-  bridge = await cluster.startBridge()
-  agent = await startAgent('jetson-01')
-})
-afterAll(async () => {
-  await cluster[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
-})
+const dir = shared(tempDir)
+const cluster = shared(async () => Cluster.create({ bundle: await buildTextBundle(dir.path), env: process.env }))
+const bridge = shared(() => cluster.startBridge())
+const agent = shared(() => startAgent('jetson-01'))
 
 const startAgent = (id: string, ...args: string[]) =>
   cluster.startAgent({ id, bridges: [bridge.ready.mqttUrl], args: ['--patience', '0.5', ...args] })
@@ -35,11 +27,7 @@ const device = async () => {
 }
 
 const ask = (fields: object = {}, device = agent) =>
-  fetch(`${device.ready.apiUrl}/v1/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0, ...fields }),
-  })
+  postJson(`${device.ready.apiUrl}/v1/completions`, { prompt: [5, 6, 7], max_tokens: 4, temperature: 0, ...fields })
 /** The events of an answer that is still under way after its first two. */
 async function longAnswer(fields: object = {}, device = agent) {
   const response = await ask({ max_tokens: 500, stream: true, ...fields }, device)

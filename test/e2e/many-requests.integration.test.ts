@@ -1,12 +1,10 @@
 import OpenAI from 'openai'
-import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { expect, it } from 'vitest'
+import { startAgentWorld } from '../support/agent-world.ts'
+import { postJson } from '../support/post-json.ts'
+import { shared } from '../support/shared.ts'
 
-let world: AgentWorld
-beforeAll(async () => {
-  world = await startAgentWorld()
-})
-afterAll(() => world[Symbol.asyncDispose]())
+const world = shared(startAgentWorld)
 
 const inProgress = async ({ apiUrl }: { apiUrl: string }): Promise<number> => {
   const health = (await (await fetch(`${apiUrl}/health`)).json()) as { answersInProgress: number }
@@ -32,13 +30,8 @@ it.each([50, 100])('an agent answers %i small requests at once, each as it would
 
 it('an agent refuses what its queue does not hold, and gives the place of a client that has left to the next', async () => {
   const agent = await world.startAgent({ id: 'narrow', limits: { hatAnswers: 1, hatWaiting: 1 } })
-  const ask = (signal?: AbortSignal) =>
-    fetch(`${agent.apiUrl}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'brim', prompt: 'A', max_tokens: 200, temperature: 0, ignore_eos: true, stream: true }),
-      ...(signal && { signal }),
-    })
+  const body = { model: 'brim', prompt: 'A', max_tokens: 200, temperature: 0, ignore_eos: true, stream: true }
+  const ask = (signal?: AbortSignal) => postJson(`${agent.apiUrl}/v1/completions`, body, {}, signal)
   const first = await ask()
   const left = new AbortController()
   const waiting = ask(left.signal).then(

@@ -1,16 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, it } from 'vitest'
+import { describe, it } from 'vitest'
 import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
 import { type BrimProcess, startBrim } from '../../lab/cluster/processes.ts'
 import { startTestBridge } from '../support/bridge.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { postJson } from '../support/post-json.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
-let dir: TempDir
-beforeAll(() => {
-  dir = tempDir()
-})
-afterAll(() => dir[Symbol.dispose]())
+const dir = shared(tempDir)
 
 const residentMb = ({ pid }: BrimProcess) =>
   Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1_024
@@ -29,11 +27,7 @@ describe.skipIf(process.platform !== 'linux')('the resident memory of an agent a
     const agent = await startAgent('jetson-01', ['--bundle', bundle, '--bridge', bridge.mqttUrl])
     try {
       const ask = () =>
-        fetch(`${agent.ready.apiUrl}/v1/completions`, {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify({ prompt: 'Is there a good place to stay', max_tokens: 64 }),
-        })
+        postJson(`${agent.ready.apiUrl}/v1/completions`, { prompt: 'Is there a good place to stay', max_tokens: 64 })
       await expect.poll(async () => (await ask()).status, { timeout: 20_000 }).toBe(200)
       for (let answers = 0; answers < 3; answers++) expect(await (await ask()).json()).toHaveProperty('choices')
       await expect.poll(() => residentMb(agent), atRest).toBeLessThanOrEqual(100)

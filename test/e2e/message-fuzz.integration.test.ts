@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import type { z } from 'zod'
 import { createDeviceJobs } from '../../agent/jobs/device-jobs.ts'
@@ -20,17 +20,15 @@ import { readMessage } from '../../core/wire/protocol/read-message.ts'
 import { bridgeStateTopic, type DeviceTopic, deviceTopic } from '../../core/wire/protocol/topics.ts'
 import { schemaOf } from '../../scripts/docs/asyncapi.ts'
 import { isKnown, registerAbsentDevice } from '../support/absent-device.ts'
-import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { startAgentWorld } from '../support/agent-world.ts'
 import { mqttClient, startBroker, watchTopic } from '../support/broker.ts'
 import { mutated, secret, valid } from '../support/messages.ts'
+import { postJson } from '../support/post-json.ts'
+import { shared } from '../support/shared.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
-let world: AgentWorld
-beforeAll(async () => {
-  world = await startAgentWorld()
-})
-afterAll(() => world[Symbol.asyncDispose]())
+const world = shared(startAgentWorld)
 
 const { telemetrySampleBytes } = BridgeLimits.parse({})
 
@@ -48,7 +46,7 @@ const headers = { 'content-type': 'application/json' }
 /** Submits a job. @returns a function that reads the job */
 async function submitted(job: object): Promise<() => Promise<JobDetails>> {
   const url = `${world.bridge.httpUrl}/v1/jobs`
-  const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(job) })
+  const response = await postJson(url, job)
   const { id } = (await response.json()) as { id: string }
   return async () => (await (await fetch(`${url}/${id}`)).json()) as JobDetails
 }

@@ -10,6 +10,7 @@ import { buildTextBundle } from '../support/agent-world.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { brim } from '../support/brim.ts'
 import { captureIo } from '../support/captured-io.ts'
+import { postJson } from '../support/post-json.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const dir = tempDir()
@@ -48,8 +49,7 @@ afterAll(async () => {
   dir[Symbol.dispose]()
 })
 
-const post = (url: string, body: object) =>
-  fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
+const post = (url: string, body: object) => postJson(url, body)
 const ask = (url: string, model?: string) =>
   post(`${url}/v1/completions`, { prompt: 'Where?', max_tokens: 3, temperature: 0, model })
 const areReady = async () => {

@@ -1,7 +1,7 @@
 import { chmodSync, copyFileSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, expect, it } from 'vitest'
 import { type Agent, startAgent } from '../../agent/agent.ts'
 import type { BridgeSettings } from '../../cloud-bridge/config.ts'
 import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
@@ -11,22 +11,19 @@ import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { brim } from '../support/brim.ts'
 import { captureIo } from '../support/captured-io.ts'
 import { enrolDevice } from '../support/enrol-device.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/tls/${name}.pem`, import.meta.url))
 
-let dir: TempDir
+const dir = shared(tempDir)
 let bridge: TestBridge
 let agent: Agent
 /** On a machine. */
 const at = (machine: 'old' | 'new', name: string) => join(dir.path, machine, name)
-beforeAll(() => {
-  dir = tempDir()
-})
 afterAll(async () => {
   await agent?.close()
   await bridge?.close()
-  dir[Symbol.dispose]()
 })
 
 async function run<T>(...argv: string[]): Promise<T> {

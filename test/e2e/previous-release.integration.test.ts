@@ -7,6 +7,7 @@ import { projectRoot } from '../../core/kit/base/version.ts'
 import { type AgentNode, type BridgeNode, Cluster } from '../../lab/cluster/cluster.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
 import { startTestBridge } from '../support/bridge.ts'
+import { postJson } from '../support/post-json.ts'
 import { startOpenBroker } from '../support/served-broker.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
@@ -34,11 +35,7 @@ afterAll(async () => {
 })
 
 const post = async (url: string, body: object) => {
-  const response = await fetch(url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  })
+  const response = await postJson(url, body)
   return (await response.json()) as Record<string, unknown>
 }
 const getJson = async (url: string) => (await (await fetch(url)).json()) as Record<string, unknown>

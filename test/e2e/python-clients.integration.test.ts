@@ -6,11 +6,12 @@ import OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildBundle } from '../../core/model/bundle/build.ts'
 import { fixtureDir } from '../oracle/fixtures.ts'
-import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { startAgentWorld } from '../support/agent-world.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { brim } from '../support/brim.ts'
 import { captureIo } from '../support/captured-io.ts'
 import { pythonWith } from '../support/python-packages.ts'
+import { shared } from '../support/shared.ts'
 
 const pathOf = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url))
 const python = pythonWith('python-clients')
@@ -19,7 +20,7 @@ const python = pythonWith('python-clients')
 describe.skipIf(python === undefined)('the unmodified clients for Python', () => {
   const prompt = 'Where does the river rise?'
   const options = { model: 'brim', max_tokens: 8, temperature: 0 }
-  let world: AgentWorld
+  const world = shared(() => startAgentWorld({ context: 2_048 }))
   let bridge: TestBridge
   /** Base URLs and keys. */
   let apis: (readonly [string, string])[]
@@ -27,7 +28,6 @@ describe.skipIf(python === undefined)('the unmodified clients for Python', () =>
   let openai: OpenAI
   let expected: { chat: string; texts: string[] }
   beforeAll(async () => {
-    world = await startAgentWorld({ context: 2_048 })
     const embedding = join(world.dir, 'embed')
     await buildBundle({ checkpoint: fixtureDir('llama'), out: embedding, embedding: 'mean', format: 'fp32' })
     const agent = await world.startAgent({ id: 'embedding', embedding })
@@ -44,10 +44,7 @@ describe.skipIf(python === undefined)('the unmodified clients for Python', () =>
     const texts = await openai.completions.create({ ...options, prompt: [prompt, 'The old mill'] })
     expected = { chat: chat.choices[0]!.message.content!, texts: texts.choices.map(({ text }) => text) }
   })
-  afterAll(async () => {
-    await bridge.close()
-    await world[Symbol.asyncDispose]()
-  })
+  afterAll(() => bridge.close())
 
   /** What the script got from each API. */
   const run = async (script: string): Promise<unknown> => {

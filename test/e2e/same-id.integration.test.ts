@@ -1,19 +1,16 @@
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { ControlLink } from '../../agent/link/control-link.ts'
 import { systemClock } from '../../core/kit/base/clock.ts'
 import { deviceTopic } from '../../core/wire/protocol/topics.ts'
-import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { startAgentWorld } from '../support/agent-world.ts'
 import { brim } from '../support/brim.ts'
 import { startBroker, watchTopic } from '../support/broker.ts'
 import { captureIo } from '../support/captured-io.ts'
+import { shared } from '../support/shared.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 
-let world: AgentWorld
-beforeAll(async () => {
-  world = await startAgentWorld()
-})
-afterAll(() => world[Symbol.asyncDispose]())
+const world = shared(startAgentWorld)
 
 const deviceOf = async (id: string) => {
   const { devices } = (await (await fetch(`${world.bridge.httpUrl}/v1/fleet`)).json()) as { devices: { id: string }[] }

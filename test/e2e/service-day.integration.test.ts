@@ -7,7 +7,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { projectRoot } from '../../core/kit/base/version.ts'
 import { readSse } from '../../core/wire/openai/sse-reader.ts'
 import { ensureDemoBundle } from '../../lab/cluster/demo-bundles.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { postJson } from '../support/post-json.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 const cli = fileURLToPath(new URL('dist/brim.js', projectRoot))
 const question = 'Please tell me how to grow roses in the garden.'
@@ -20,22 +22,19 @@ interface Service {
   readonly ready: Readonly<Record<'mqttUrl' | 'httpUrl' | 'apiUrl', string>>
   /** Messages of its log so far, without warnings, which depend on the machine. */
   readonly story: string[]
-  /** Its log. */
   readonly log: () => string
   /** Exit code, or the signal that ended it. */
   readonly ended: Promise<number | NodeJS.Signals>
 }
 
 const started: ChildProcess[] = []
-let dir: TempDir
+const dir = shared(tempDir)
 let bundle: string
 beforeAll(async () => {
-  dir = tempDir()
   bundle = await ensureDemoBundle()
 })
 afterAll(() => {
   for (const child of started) child.kill('SIGKILL')
-  dir[Symbol.dispose]()
 })
 
 /** As the units start it. */
@@ -56,11 +55,7 @@ async function start(noun: 'agent' | 'bridge', ...options: string[]): Promise<Se
 }
 
 const ask = (url: string, fields: object) =>
-  fetch(`${url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ messages: [{ role: 'user', content: question }], temperature: 0, ...fields }),
-  })
+  postJson(`${url}/v1/chat/completions`, { messages: [{ role: 'user', content: question }], temperature: 0, ...fields })
 
 /** Begins an answer that is in progress for a while. @returns the number of its events, once it has ended */
 async function beginAnswer(url: string): Promise<() => Promise<number>> {
@@ -88,11 +83,7 @@ describe('an agent and a bridge at --log-level info', () => {
     await expect.poll(stateOfDevice, { timeout: 10_000 }).toBe('ready')
     for (let count = 0; count < 3; count++) expect((await ask(apiUrl, { max_tokens: 4 })).status).toBe(200)
     const input = { prompt: question, maxTokens: 4 }
-    const submitted = await fetch(`${httpUrl}/v1/jobs`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ kind: 'hat.generate', input }),
-    })
+    const submitted = await postJson(`${httpUrl}/v1/jobs`, { kind: 'hat.generate', input })
     expect(submitted.status).toBeLessThan(300)
     await expect.poll(() => bridge.story.includes('job ended'), { timeout: 10_000 }).toBe(true)
 

@@ -1,12 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { type CollectedSpan, startCollector } from '../support/collector.ts'
+import { postJson } from '../support/post-json.ts'
+import { shared } from '../support/shared.ts'
 
-let collector: Awaited<ReturnType<typeof startCollector>>
-beforeAll(async () => {
-  collector = await startCollector()
-})
-afterAll(() => collector[Symbol.asyncDispose]())
+const collector = shared(startCollector)
 
 const question = 'Can you book a table?'
 let traces = 0
@@ -18,11 +16,11 @@ function newTrace() {
 }
 
 async function ask(apiUrl: string, traceparent: string, more: object = {}) {
-  const response = await fetch(`${apiUrl}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', traceparent },
-    body: JSON.stringify({ messages: [{ role: 'user', content: question }], max_tokens: 8, ...more }),
-  })
+  const response = await postJson(
+    `${apiUrl}/v1/chat/completions`,
+    { messages: [{ role: 'user', content: question }], max_tokens: 8, ...more },
+    { traceparent },
+  )
   expect(response.status).toBe(200)
   return (await response.json()) as { id: string; usage: { prompt_tokens: number; completion_tokens: number } }
 }
@@ -89,11 +87,11 @@ describe('a request with a traceparent', () => {
     await ask(blind.apiUrl, newTrace().header)
     const agent = await world.startAgent({ id: 'refusing', otlpEndpoint: collector.url })
     const trace = newTrace()
-    const response = await fetch(`${agent.apiUrl}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', traceparent: trace.header },
-      body: JSON.stringify({ prompt: 'a '.repeat(2_000), max_tokens: 8 }),
-    })
+    const response = await postJson(
+      `${agent.apiUrl}/v1/completions`,
+      { prompt: 'a '.repeat(2_000), max_tokens: 8 },
+      { traceparent: trace.header },
+    )
     expect(response.status).toBe(400)
     await world[Symbol.asyncDispose]()
     expect(spansOf(trace.traceId)).toMatchObject([

@@ -1,21 +1,16 @@
 import { gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
-import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { startAgentWorld } from '../support/agent-world.ts'
+import { startTestBridge } from '../support/bridge.ts'
+import { shared } from '../support/shared.ts'
 
 const page = 'https://chat.example.org'
-let world: AgentWorld
-let bridge: TestBridge
+const world = shared(startAgentWorld)
+const bridge = shared(() => startTestBridge({ bundle: world.bundle, stateDir: `${world.dir}/alone`, allowedOrigins: [page] }))
 let urls: Record<'agent' | 'bridge', string>
 beforeAll(async () => {
-  world = await startAgentWorld()
-  bridge = await startTestBridge({ bundle: world.bundle, stateDir: `${world.dir}/alone`, allowedOrigins: [page] })
   const agent = await world.startAgent({ id: 'open-to-a-page', apiAllowedOrigins: [page] })
   urls = { agent: agent.apiUrl, bridge: bridge.httpUrl }
-})
-afterAll(async () => {
-  await bridge.close()
-  await world[Symbol.asyncDispose]()
 })
 
 const question = { model: 'brim', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 2 }

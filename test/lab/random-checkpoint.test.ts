@@ -1,15 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { TensorFiles } from '../../core/model/bundle/tensor-files.ts'
 import { tinyLlamaConfig, writeRandomCheckpoint } from '../../lab/random-checkpoint.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
-let dir: TempDir
-beforeAll(() => {
-  dir = tempDir()
-})
-afterAll(() => dir[Symbol.dispose]())
+const dir = shared(tempDir)
 
 const config = { ...tinyLlamaConfig, hidden_size: 256, num_attention_heads: 16 }
 

@@ -10,7 +10,8 @@ import type { LoadedModel } from '../../core/model/engine/open-model.ts'
 import { greedy } from '../../core/model/engine/sampler.ts'
 import { type SharedHead, shareHead } from '../../core/model/engine/shared-head.ts'
 import { rowsOf } from '../support/plain-math.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 import { verifiedStream } from '../support/verified-stream.ts'
 
 // Made by scripts/train/oracle/make_draft_heads.py: heads in the published layout, and what the published arithmetic makes of them.
@@ -26,20 +27,16 @@ describe.each(['llama', 'qwen'])('a published draft head (%s)', (name) => {
     drafted: number[]
     probabilities: number[]
   }
-  let dir: TempDir
+  const dir = shared(tempDir)
   let model: LoadedModel
   let head: SharedHead
   beforeAll(async () => {
-    dir = tempDir()
     const out = join(dir.path, 'bundle')
     await buildBundle({ checkpoint: join(fixtures, 'drafters'), out, format: 'fp32', split: 1, draftHead: folder })
     model = await openBundle(out, { parts: ['input', 'middle', 'adapter', draftOutput], threads: 1 })
     head = shareHead(model.head(draftOutput), model.manifest.dims.vocab)
   })
-  afterAll(async () => {
-    await model.release()
-    dir[Symbol.dispose]()
-  })
+  afterAll(() => model.release())
 
   it('computes the published guesses of the states', async () => {
     using stream = await verifiedStream(model, ids.slice(0, prompt))

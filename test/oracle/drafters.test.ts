@@ -9,25 +9,22 @@ import { openBundle } from '../../core/model/engine/open-bundle.ts'
 import type { LoadedModel } from '../../core/model/engine/open-model.ts'
 import type { States } from '../../core/wire/protocol/states.ts'
 import { rowsOf } from '../support/plain-math.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 // Made by scripts/train/oracle/make_drafters.py: a checkpoint as training exports it, and the outputs of the trained modules.
 const fixture = fileURLToPath(new URL('fixtures/drafters', import.meta.url))
 const oracle: Record<string, string> & { ids: number[] } = JSON.parse(readFileSync(join(fixture, 'oracle.json'), 'utf8'))
 const width = 64
 
-let dir: TempDir
+const dir = shared(tempDir)
 let model: LoadedModel
 beforeAll(async () => {
-  dir = tempDir()
   const folder = join(dir.path, 'bundle')
   await buildBundle({ checkpoint: fixture, out: folder, format: 'fp32', split: 1, drafters: drafterParts })
   model = await openBundle(folder, { parts: ['input', 'middle', ...drafterParts], threads: 1 })
 })
-afterAll(async () => {
-  await model.release()
-  dir[Symbol.dispose]()
-})
+afterAll(() => model.release())
 
 describe('a bundle of exported drafters', () => {
   it('returns the shallow and deep states that drafters were trained on', async () => {

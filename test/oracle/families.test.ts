@@ -9,23 +9,20 @@ import { referenceAnswer } from '../../core/model/engine/reference.ts'
 import type { Runtime } from '../../core/model/engine/runtime.ts'
 import { greedy } from '../../core/model/engine/sampler.ts'
 import { fromStates } from '../../core/wire/protocol/states.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 import { readOracleIn } from './fixtures.ts'
 
 const folder = fileURLToPath(new URL('fixtures/families', import.meta.url))
 const names = readdirSync(folder).sort()
 
-let dir: TempDir
+const dir = shared(tempDir)
 let runtime: Runtime
 let builds = 0
 beforeAll(async () => {
-  dir = tempDir()
   runtime = await openRuntime()
 })
-afterAll(async () => {
-  await runtime.close()
-  dir[Symbol.dispose]()
-})
+afterAll(() => runtime.close())
 
 const largest = (a: Float32Array, b: Float32Array) => a.reduce((most, value, at) => Math.max(most, Math.abs(value - b[at]!)), 0)
 

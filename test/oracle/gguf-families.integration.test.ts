@@ -10,8 +10,10 @@ import type { Runtime } from '../../core/model/engine/runtime.ts'
 import { greedy } from '../../core/model/engine/sampler.ts'
 import { toGguf } from '../support/gguf.ts'
 import { startLlamaServer } from '../support/llama-server.ts'
+import { postJson } from '../support/post-json.ts'
 import { pythonWith } from '../support/python-packages.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 const python = pythonWith('llama-server')
 const key = 'a-key-of-the-server'
@@ -23,15 +25,13 @@ const families = ['qwen3', 'qwen3-yarn', 'mistral', 'phi3', 'smollm3', 'granite'
  * the oracle's.
  */
 describe.skipIf(python === undefined)('a GGUF file of a family, in llama.cpp and as a bundle', () => {
-  let dir: TempDir
+  const dir = shared(tempDir)
   let runtime: Runtime
   beforeAll(async () => {
-    dir = tempDir()
     runtime = await openRuntime()
   })
   afterAll(async () => {
     await runtime?.close()
-    dir?.[Symbol.dispose]()
   })
 
   it.each(families)('%s continues prompts with the same tokens', async (name) => {
@@ -44,11 +44,11 @@ describe.skipIf(python === undefined)('a GGUF file of a family, in llama.cpp and
     let compared = 0
     for (const length of [3, 17, 60]) {
       const prompt = Array.from({ length }, (_, i) => 3 + ((i * 37 + length) % (manifest.dims.vocab - 3)))
-      const response = await fetch(`${server.url}/completion`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
-        body: JSON.stringify({ prompt, n_predict: 24, temperature: 0, samplers: ['temperature'], return_tokens: true }),
-      })
+      const response = await postJson(
+        `${server.url}/completion`,
+        { prompt, n_predict: 24, temperature: 0, samplers: ['temperature'], return_tokens: true },
+        { authorization: `Bearer ${key}` },
+      )
       expect(response.status).toBe(200)
       const { tokens } = (await response.json()) as { tokens: number[] }
       // The server may end at a token that the vocabulary of the fixtures does not mean as an end.

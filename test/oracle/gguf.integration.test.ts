@@ -10,8 +10,10 @@ import { greedy } from '../../core/model/engine/sampler.ts'
 import { loadTokenizer } from '../../core/model/text/tokenizer.ts'
 import { toGguf } from '../support/gguf.ts'
 import { type LlamaServer, startLlamaServer } from '../support/llama-server.ts'
+import { postJson } from '../support/post-json.ts'
 import { pythonWith } from '../support/python-packages.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 import { fixtureDir, readOracle } from './fixtures.ts'
 
 const python = pythonWith('llama-server')
@@ -22,15 +24,13 @@ const texts = Object.values(
 
 // Quantised files are not compared: llama.cpp rounds activations to 8 bits for them, which changes the tokens of random models.
 describe.skipIf(python === undefined)('a GGUF file, in llama.cpp and as a bundle', () => {
-  let dir: TempDir
+  const dir = shared(tempDir)
   let runtime: Runtime
   beforeAll(async () => {
-    dir = tempDir()
     runtime = await openRuntime()
   })
   afterAll(async () => {
     await runtime?.close()
-    dir?.[Symbol.dispose]()
   })
 
   describe.each([
@@ -50,8 +50,7 @@ describe.skipIf(python === undefined)('a GGUF file, in llama.cpp and as a bundle
     afterAll(() => server?.[Symbol.asyncDispose]())
 
     async function post<T>(path: string, body: object): Promise<T> {
-      const headers = { 'content-type': 'application/json', authorization: `Bearer ${key}` }
-      const response = await fetch(`${server.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+      const response = await postJson(`${server.url}${path}`, body, { authorization: `Bearer ${key}` })
       expect(response.status).toBe(200)
       return (await response.json()) as T
     }

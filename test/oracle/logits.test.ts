@@ -6,19 +6,16 @@ import { openModel } from '../../core/model/engine/open-model.ts'
 import { referenceAnswer } from '../../core/model/engine/reference.ts'
 import type { Runtime } from '../../core/model/engine/runtime.ts'
 import { chooseToken, greedy } from '../../core/model/engine/sampler.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 import { fixtureDir, fixtureNames, type OracleCase, readOracle } from './fixtures.ts'
 
-let dir: TempDir
+const dir = shared(tempDir)
 let runtime: Runtime
 beforeAll(async () => {
-  dir = tempDir()
   runtime = await openRuntime()
 })
-afterAll(async () => {
-  await runtime.close()
-  dir[Symbol.dispose]()
-})
+afterAll(() => runtime.close())
 
 describe.each(fixtureNames)('%s: the model as in transformers', (name) => {
   const { cases, vocab, smallestGap } = readOracle(name)

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { loadChatTemplate } from '../../core/model/text/chat-template.ts'
-import { loadTokenizer, type TextTokenizer } from '../../core/model/text/tokenizer.ts'
+import { loadTokenizer } from '../../core/model/text/tokenizer.ts'
+import { shared } from '../support/shared.ts'
 import { fixtureDir, fixtureNames } from './fixtures.ts'
 
 interface TextRow {
@@ -28,10 +29,7 @@ const chats = (read('chat.json') as { cases: ChatRow[] }).cases
 describe.each(fixtureNames)('%s: text as in transformers', (name) => {
   const rows = (read(`${name}/text.json`) as { rows: TextRow[] }).rows
   const cases = strings.map((text, at) => ({ text, ...(rows[at] as TextRow) }))
-  let tokenizer: TextTokenizer
-  beforeAll(async () => {
-    tokenizer = await loadTokenizer(fixtureDir(name))
-  })
+  const tokenizer = shared(() => loadTokenizer(fixtureDir(name)))
 
   it('covers 200 strings', () => {
     expect(new Set(strings).size).toBe(200)

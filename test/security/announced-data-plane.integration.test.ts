@@ -1,7 +1,5 @@
-import { once } from 'node:events'
 import { chmodSync, copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -11,11 +9,14 @@ import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { invitationText } from '../../core/wire/protocol/identity.ts'
 import type { BridgeState } from '../../core/wire/protocol/messages.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/wire/protocol/topics.ts'
+import { onLoopback } from '../../lab/cluster/loopback-server.ts'
 import { startRelay } from '../../lab/cluster/relay.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { mqttClient } from '../support/broker.ts'
+import { postJson } from '../support/post-json.ts'
 import { startOpenBroker } from '../support/served-broker.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { fresh, shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/tls/${name}.pem`, import.meta.url))
 
@@ -30,16 +31,8 @@ async function startThief() {
     received.push({ url, headers })
     socket.destroy()
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return {
-    received,
-    dataUrl: `ws://127.0.0.1:${(server.address() as AddressInfo).port}/v1/data`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections()
-      server.close()
-    },
-  }
+  const { port, ...open } = await onLoopback(server)
+  return { ...open, received, dataUrl: `ws://127.0.0.1:${port}/v1/data` }
 }
 
 interface Answer {
@@ -50,36 +43,28 @@ interface Answer {
 describe.each([{ tls: true }, { tls: false }])(
   'a device that has enrolled (TLS: $tls), on a broker of an attacker',
   ({ tls }) => {
-    let dir: TempDir
+    const dir = shared(tempDir)
     let world: AgentWorld
-    let broker: Awaited<ReturnType<typeof startOpenBroker>>
-    let thief: Awaited<ReturnType<typeof startThief>>
+    const broker = fresh(startOpenBroker)
+    const thief = fresh(startThief)
     let device: string
     let agent: Agent | undefined
     beforeAll(async () => {
-      dir = tempDir()
       const files = { cert: join(dir.path, 'cert.pem'), key: join(dir.path, 'key.pem') }
       copyFileSync(fixture('first.cert'), files.cert)
       copyFileSync(fixture('first.key'), files.key)
       chmodSync(files.key, 0o600)
       world = await startAgentWorld({ adapter: false, bridge: { auth: true, ...(tls ? { tls: files } : {}) } })
     })
-    afterAll(async () => {
-      await world[Symbol.asyncDispose]()
-      dir[Symbol.dispose]()
-    })
+    afterAll(() => world[Symbol.asyncDispose]())
     let devices = 0
     beforeEach(async () => {
       device = `victim-${++devices}`
-      broker = await startOpenBroker()
-      thief = await startThief()
       await enrolAtBroker()
     })
     afterEach(async () => {
       await agent?.close()
       agent = undefined
-      await broker[Symbol.asyncDispose]()
-      await thief[Symbol.asyncDispose]()
     })
 
     const stateDir = () => join(world.dir, device)
@@ -109,11 +94,7 @@ describe.each([{ tls: true }, { tls: false }])(
     }
 
     async function ask(apiUrl: string): Promise<Answer> {
-      const response = await fetch(`${apiUrl}/v1/completions`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 2, temperature: 0 }),
-      })
+      const response = await postJson(`${apiUrl}/v1/completions`, { prompt: [5, 6, 7], max_tokens: 2, temperature: 0 })
       const { error } = (await response.json()) as { error?: { code: string } }
       return { status: response.status, code: error?.code }
     }

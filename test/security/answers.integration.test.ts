@@ -7,25 +7,21 @@ import { systemClock } from '../../core/kit/base/clock.ts'
 import { type BrimProcess, startBrim } from '../../lab/cluster/processes.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
 import { healthOf, startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { postJson } from '../support/post-json.ts'
+import { shared } from '../support/shared.ts'
 import { silentLogger } from '../support/silent-logger.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 const question = { messages: [{ role: 'user', content: 'Where does the river rise?' }], temperature: 0, max_tokens: 8 }
 
-let dir: TempDir
+const dir = shared(tempDir)
 let bundle: string
 beforeAll(async () => {
-  dir = tempDir()
   bundle = await buildTextBundle(dir.path, { adapter: false })
 })
-afterAll(() => dir[Symbol.dispose]())
 
 const post = (url: string, body: unknown, headers: Record<string, string> = {}) =>
-  fetch(`${url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...headers },
-    body: typeof body === 'string' ? body : JSON.stringify(body),
-  })
+  postJson(`${url}/v1/chat/completions`, body, headers)
 
 async function textOf(url: string, body: object = question): Promise<string> {
   const response = await post(url, body)

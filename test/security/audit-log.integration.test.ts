@@ -14,17 +14,17 @@ import { refusals } from '../../lab/attack/http-floods.ts'
 import { fakeClock } from '../support/fake-clock.ts'
 import { startTestHttp, type TestHttp } from '../support/http.ts'
 import { recordingLogger } from '../support/recording-logger.ts'
+import { fresh } from '../support/shared.ts'
 import { silentLogger } from '../support/silent-logger.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 const requestsPerMinute = 50
-let dir: TempDir
+const dir = fresh(tempDir)
 let store: IdentityStore
 let authorizer: Authorizer
 let http: TestHttp
 
 beforeEach(async () => {
-  dir = tempDir()
   store = openIdentityStore(dir.path, BridgeLimits.parse({ auditRefusals: 10 }))
   const gate = { authRequired: true, subjectOf: (key: string) => roleOf(key), isPresent: () => true }
   const roleOf = (text: string) => {
@@ -44,7 +44,6 @@ afterEach(async () => {
   await http.close()
   await authorizer.close()
   store.close()
-  dir[Symbol.dispose]()
 })
 
 describe('a viewer who is refused again and again', () => {

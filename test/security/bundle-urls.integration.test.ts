@@ -1,30 +1,26 @@
-import { once } from 'node:events'
-import { createServer, type RequestListener, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, type RequestListener } from 'node:http'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type GetOptions, startDownload } from '../../agent/bundles/get.ts'
 import { isPublicAddress } from '../../agent/bundles/public-address.ts'
+import { onLoopback } from '../../lab/cluster/loopback-server.ts'
 import { noPatience } from '../support/install.ts'
 
 /** A service of a device's own network, which only the device can reach. */
 let requests: string[]
-let server: Server
+let server: Awaited<ReturnType<typeof onLoopback>>
 let origin: string
 let respond: RequestListener
 beforeEach(async () => {
   requests = []
   respond = (_, response) => response.end('secret')
-  server = createServer((request, response) => {
+  const service = createServer((request, response) => {
     requests.push(request.url ?? '')
     respond(request, response)
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  })
+  server = await onLoopback(service)
+  origin = `http://127.0.0.1:${server.port}`
 })
-afterEach(() => {
-  server.closeAllConnections()
-  server.close()
-})
+afterEach(() => server[Symbol.asyncDispose]())
 
 const signal = new AbortController().signal
 const fetched = (url: string, options: Partial<GetOptions> = {}) =>

@@ -4,17 +4,17 @@ import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
 import { healthOf, startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { enrolDevice } from '../support/enrol-device.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { postJson } from '../support/post-json.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 const question = { messages: [{ role: 'user', content: 'Where does the river rise?' }], temperature: 0, max_tokens: 4 }
 
-let dir: TempDir
+const dir = shared(tempDir)
 let bundle: string
 beforeAll(async () => {
-  dir = tempDir()
   bundle = await buildTextBundle(dir.path, { adapter: false })
 })
-afterAll(() => dir[Symbol.dispose]())
 
 function withStore<T>(name: string, act: (store: ReturnType<typeof openIdentityStore>) => T): T {
   const store = openIdentityStore(join(dir.path, name))
@@ -28,12 +28,7 @@ const enrolled = (bridge: TestBridge, name: string, device: string) =>
   withStore(name, (store) => enrolDevice({ dir: dir.path, bridge }, store, device, `${name}-${device}`))
 
 const ask = (bridge: TestBridge, token: string, body: object = question, signal: AbortSignal | null = null) =>
-  fetch(`${bridge.httpUrl}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
-    body: JSON.stringify(body),
-    signal,
-  })
+  postJson(`${bridge.httpUrl}/v1/chat/completions`, body, { authorization: `Bearer ${token}` }, signal)
 
 describe('an enrolled device', () => {
   let bridge: TestBridge

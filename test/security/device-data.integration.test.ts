@@ -4,25 +4,20 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { endlessAnswers, telemetryFlood } from '../../lab/attack/device-data.ts'
 import type { Flood } from '../../lab/attack/flood.ts'
 import { startTestBridge } from '../support/bridge.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
-import { type TinyBundle, tinyBundle } from '../support/tiny-bundle.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { tinyBundle } from '../support/tiny-bundle.ts'
 
 const kb = 1_024
 const limits = { jobAttemptBytes: 256 * kb, deviceTelemetryBytes: 512 * kb, deviceJobBytesPerDay: 2 ** 20 }
 
-let dir: TempDir
-let bundle: TinyBundle
+const dir = shared(tempDir)
+const bundle = shared(tinyBundle)
 let bridge: Awaited<ReturnType<typeof startTestBridge>>
 beforeAll(async () => {
-  dir = tempDir()
-  bundle = await tinyBundle()
   bridge = await startTestBridge({ bundle: bundle.path, stateDir: join(dir.path, 'bridge'), limits })
 })
-afterAll(async () => {
-  await bridge.close()
-  bundle[Symbol.dispose]()
-  dir[Symbol.dispose]()
-})
+afterAll(() => bridge.close())
 
 const sizeOf = (name: string) =>
   [name, `${name}-wal`].reduce((sum, file) => sum + statSync(join(dir.path, 'bridge', file)).size, 0)

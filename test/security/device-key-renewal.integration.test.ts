@@ -13,20 +13,17 @@ import { openDatabase } from '../../core/kit/store/open-database.ts'
 import { renewKeyInMs } from '../../core/policy/identity/key-validity.ts'
 import { invitationText } from '../../core/wire/protocol/identity.ts'
 import { startBrim } from '../../lab/cluster/processes.ts'
-import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { startAgentWorld } from '../support/agent-world.ts'
 import { startTestBridge } from '../support/bridge.ts'
+import { shared } from '../support/shared.ts'
 
 const validMs = 365 * 86_400_000
-let world: AgentWorld
+const world = shared(() => startAgentWorld({ bridge: { auth: true } }))
 let store: IdentityStore
 beforeAll(async () => {
-  world = await startAgentWorld({ bridge: { auth: true } })
   store = openIdentityStore(join(world.dir, 'bridge'))
 })
-afterAll(async () => {
-  store.close()
-  await world[Symbol.asyncDispose]()
-})
+afterAll(() => store.close())
 
 /** What the relay does with a renewal of a key: relays it, swallows the request, or swallows the reply. */
 type Fault = 'none' | 'request lost' | 'reply lost'

@@ -1,18 +1,17 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { SequenceFloors } from '../../agent/bundles/sequence-floors.ts'
 import { InstallInput, inputApart, inputOf } from '../../core/wire/protocol/jobs.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { fresh } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
-let dir: TempDir
+const dir = fresh(tempDir)
 let floors: SequenceFloors
 const path = () => join(dir.path, 'sequences.json')
 beforeEach(() => {
-  dir = tempDir()
   floors = new SequenceFloors(path())
 })
-afterEach(() => dir[Symbol.dispose]())
 
 const version = (sequence: number | undefined, series = 'software', allowDowngrade = false) => ({
   series,

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
 import { startEmbeddedBroker } from '../../cloud-bridge/broker/embedded-broker.ts'
 import { type IdentityStore, openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { BridgeLimits } from '../../cloud-bridge/limits.ts'
@@ -9,8 +9,9 @@ import { buildTextBundle } from '../support/agent-world.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { closed, mosquittoMissing, mqttClient, startMosquitto, watchTopic } from '../support/broker.ts'
 import { enrolDevice } from '../support/enrol-device.ts'
+import { shared } from '../support/shared.ts'
 import { silentLogger } from '../support/silent-logger.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { tempDir } from '../support/temp-dir.ts'
 import { connectDevice } from '../support/test-device.ts'
 
 const width = 64
@@ -18,15 +19,13 @@ const stateOf = (device: string) => deviceTopic('default', device, 'state')
 const ready = JSON.stringify({ v: 1, state: 'ready', birth: 1, at: '2026-01-01T00:00:00Z' })
 const lost = { topic: stateOf('ghost'), payload: Buffer.from(ready), qos: 1, retain: true } as const
 
-let dir: TempDir
+const dir = shared(tempDir)
 let bundle: string
 let bridge: TestBridge
 let store: IdentityStore
 beforeAll(async () => {
-  dir = tempDir()
   bundle = await buildTextBundle(dir.path, { adapter: false })
 })
-afterAll(() => dir[Symbol.dispose]())
 beforeEach(async ({ task }) => {
   const stateDir = join(dir.path, task.id)
   bridge = await startTestBridge({ bundle, stateDir })

@@ -9,10 +9,11 @@ import {
 } from '../../cloud-bridge/fleet/open-fleet.ts'
 import { PresenceFeed } from '../../cloud-bridge/presence/presence-feed.ts'
 import { openDatabase, type Store } from '../../core/kit/store/open-database.ts'
-import { type FakeClock, fakeClock } from '../support/fake-clock.ts'
+import { fakeClock } from '../support/fake-clock.ts'
 import { fleetLimits } from '../support/registry.ts'
+import { fresh } from '../support/shared.ts'
 import { silentLogger } from '../support/silent-logger.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 const kb = 1_024
 const limits = {
@@ -24,18 +25,16 @@ const limits = {
   unenrolledDevices: 20,
 }
 
-let dir: TempDir
+const dir = fresh(tempDir)
 let store: Store
-let clock: FakeClock
+const clock = fresh(fakeClock)
 let fleet: OpenFleet
 /** States that reached the job queue, and messages that the bridge could not take. */
 let states: string[]
 let faults: string[]
 beforeEach(() => {
-  dir = tempDir()
   store = openDatabase(join(dir.path, 'bridge.sqlite'), [...fleetTables, ...addedFleetTables])
   store.pragma('synchronous = OFF')
-  clock = fakeClock()
   states = []
   faults = []
   fleet = open()
@@ -43,7 +42,6 @@ beforeEach(() => {
 afterEach(async () => {
   await fleet.close()
   store.close()
-  dir[Symbol.dispose]()
 })
 
 const open = () => {

@@ -1,45 +1,36 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { BundleFolder } from '../../agent/bundles/bundle-folder.ts'
 import { graphInputs, graphOutputs, kvNames } from '../../core/model/bundle/graph-io.ts'
 import type { Manifest } from '../../core/model/bundle/manifest.ts'
 import { modelIdOf } from '../../core/model/bundle/model-id.ts'
 import { OnnxGraph } from '../../core/model/bundle/onnx-writer.ts'
+import { onLoopback } from '../../lab/cluster/loopback-server.ts'
 import { installInto, installLimits, jobContext } from '../support/install.ts'
 import { sha256Of } from '../support/sha256-of.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
-import { type TinyBundle, tinyBundle } from '../support/tiny-bundle.ts'
+import { fresh, shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { tinyBundle } from '../support/tiny-bundle.ts'
 import { tokenizerJson } from '../support/tokenizer-json.ts'
 
-let bundle: TinyBundle
-let dir: TempDir
+const bundle = shared(tinyBundle)
+const dir = fresh(tempDir)
 let root: string
-let server: Server
+let server: Awaited<ReturnType<typeof onLoopback>>
 let url: string
-beforeAll(async () => {
-  bundle = await tinyBundle()
-})
-afterAll(() => bundle[Symbol.dispose]())
 beforeEach(async () => {
-  dir = tempDir()
   root = join(dir.path, 'served')
   cpSync(bundle.path, root, { recursive: true })
-  server = createServer((request, response) => response.end(readFileSync(join(root, request.url!)))).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  server = await onLoopback(createServer((request, response) => response.end(readFileSync(join(root, request.url!)))))
+  url = `http://127.0.0.1:${server.port}`
 })
-afterEach(() => {
-  server.closeAllConnections()
-  server.close()
-  dir[Symbol.dispose]()
-})
+afterEach(() => server[Symbol.asyncDispose]())
 
 /**
  * A graph of the input part that multiplies constants: the library does so when it loads the graph, or in the first step if

@@ -1,27 +1,26 @@
 import { createHash } from 'node:crypto'
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { buildBundle } from '../../core/model/bundle/build.ts'
 import { readManifest } from '../../core/model/bundle/bundle.ts'
 import type { Manifest, PartManifest } from '../../core/model/bundle/manifest.ts'
 import { modelIdOf } from '../../core/model/bundle/model-id.ts'
 import { InstallInput, JobSubmission, resultProblem } from '../../core/wire/protocol/jobs.ts'
 import { tinyCheckpoint } from '../support/checkpoint.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
-import { type TinyBundle, tinyBundle } from '../support/tiny-bundle.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { tinyBundle } from '../support/tiny-bundle.ts'
 import { tokenizerJson } from '../support/tokenizer-json.ts'
 
 type Editable<T> = { -readonly [K in keyof T]: Editable<T[K]> }
 
-let bundle: TinyBundle
+const bundle = shared(() => tinyBundle({ adapter: true }))
 let original: string
 const path = () => join(bundle.path, 'manifest.json')
 beforeAll(async () => {
-  bundle = await tinyBundle({ adapter: true })
   original = readFileSync(path(), 'utf8')
 })
-afterAll(() => bundle[Symbol.dispose]())
 beforeEach(() => writeFileSync(path(), original))
 
 /** Writes a changed manifest whose model id is right, as an attacker would. */
@@ -93,11 +92,7 @@ describe('a manifest', () => {
 })
 
 describe('the model id', () => {
-  let dir: TempDir
-  beforeAll(() => {
-    dir = tempDir()
-  })
-  afterAll(() => dir[Symbol.dispose]())
+  const dir = shared(tempDir)
 
   it.each([
     ['tokenizer', { 'tokenizer.json': JSON.stringify(tokenizerJson({ a: 0 }, 159)) }],

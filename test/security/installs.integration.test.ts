@@ -6,6 +6,7 @@ import type { AuditLine } from '../../core/wire/protocol/http/admin.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { enrolDevice } from '../support/enrol-device.ts'
 import { startTestHttp } from '../support/http.ts'
+import { postJson } from '../support/post-json.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const dir = tempDir()
@@ -27,8 +28,7 @@ afterAll(async () => {
 })
 
 async function post(role: string, path: string, body: unknown) {
-  const headers = { 'content-type': 'application/json', authorization: `Bearer ${keys[role]}` }
-  const response = await fetch(bridge.httpUrl + path, { method: 'POST', headers, body: JSON.stringify(body) })
+  const response = await postJson(bridge.httpUrl + path, body, { authorization: `Bearer ${keys[role]}` })
   return { status: response.status, body: (await response.json()) as Record<string, unknown> }
 }
 

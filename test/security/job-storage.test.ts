@@ -6,31 +6,27 @@ import { createJobStore, type JobStore } from '../../cloud-bridge/queue/job-stor
 import { jobTables } from '../../cloud-bridge/queue/job-tables.ts'
 import { openDatabase, type Store } from '../../core/kit/store/open-database.ts'
 import { JobSubmission } from '../../core/wire/protocol/jobs.ts'
-import { type FakeClock, fakeClock } from '../support/fake-clock.ts'
+import { fakeClock } from '../support/fake-clock.ts'
 import { recordingLogger } from '../support/recording-logger.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { fresh } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 const dayMs = 86_400_000
 const kb = 1_024
 const limits = { attemptBytes: 64 * kb, deviceBytesPerDay: 256 * kb }
 
-let dir: TempDir
-let clock: FakeClock
+const dir = fresh(tempDir)
+const clock = fresh(fakeClock)
 /** What the wall clock is ahead of the monotonic one. */
 let aheadMs: number
 let bridge: { store: Store; jobs: JobStore; presence: PresenceFeed; queue: JobQueue; lines: { msg: string }[] }
 let sent: { device: string; type: string; job: string; attempt: number }[]
 beforeEach(() => {
-  dir = tempDir()
-  clock = fakeClock()
   aheadMs = 0
   sent = []
   bridge = start()
 })
-afterEach(async () => {
-  await stop()
-  dir[Symbol.dispose]()
-})
+afterEach(() => stop())
 
 function start(maxBytes = Number.MAX_SAFE_INTEGER, storage = limits): typeof bridge {
   const store = openDatabase(join(dir.path, 'jobs.sqlite'), jobTables)

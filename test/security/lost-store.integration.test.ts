@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { startAgent } from '../../agent/agent.ts'
 import { agentDatabases } from '../../agent/databases.ts'
 import { run } from '../../brim.ts'
@@ -10,13 +10,10 @@ import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import type { StoreFile } from '../../core/kit/store/require-stores.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import { captureIo } from '../support/captured-io.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { fresh } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
-let dir: TempDir
-beforeEach(() => {
-  dir = tempDir()
-})
-afterEach(() => dir[Symbol.dispose]())
+const dir = fresh(tempDir)
 
 const openBridge = () => startTestBridge({ upstream: { url: 'http://127.0.0.1:9', model: 'm' }, stateDir: dir.path })
 const openAgent = () =>

@@ -8,6 +8,7 @@ import { streamAnswerFrom } from '../../core/wire/openai/client.ts'
 import type { Spending } from '../../core/wire/protocol/spending.ts'
 import { type Asked, endings, honest, type Manner, startBillingServer, usages } from '../../lab/bench/disco/billing-server.ts'
 import { freePort } from '../../lab/cluster/free-port.ts'
+import { postJson } from '../support/post-json.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const dir = tempDir()
@@ -50,10 +51,9 @@ async function worldOf(manner: (nth: number) => Manner) {
 }
 
 async function ask({ apiUrl }: Agent, words: number, more: object) {
-  const response = await fetch(`${apiUrl}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ messages: [{ role: 'user', content: `Write ${words} words about rivers and lamps.` }], ...more }),
+  const response = await postJson(`${apiUrl}/v1/chat/completions`, {
+    messages: [{ role: 'user', content: `Write ${words} words about rivers and lamps.` }],
+    ...more,
   })
   const body = (await response.json()) as { choices?: [{ message: { content: string } }] }
   return { status: response.status, text: body.choices?.[0].message.content ?? '' }

@@ -1,23 +1,22 @@
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { readManifest } from '../../core/model/bundle/bundle.ts'
 import { devicePartsOf, filesOf, partsOf } from '../../core/model/bundle/bundle-files.ts'
 import { manifestFile } from '../../core/model/bundle/manifest.ts'
-import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
+import { startAgentWorld } from '../support/agent-world.ts'
 import { enrolDevice } from '../support/enrol-device.ts'
+import { shared } from '../support/shared.ts'
 
-let world: AgentWorld
+const world = shared(() => startAgentWorld({ bridge: { auth: true } }))
 let deviceToken: string
 let viewerKey: string
 beforeAll(async () => {
-  world = await startAgentWorld({ bridge: { auth: true } })
   const store = openIdentityStore(join(world.dir, 'bridge'))
   deviceToken = await (await enrolDevice(world, store, 'jetson-01')).token()
   viewerKey = store.createKey('operator:test', 'copies', 'viewer').key
   store.close()
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 describe('a stolen device', () => {
   it('downloads what it runs, but not the middle part of the model', async () => {

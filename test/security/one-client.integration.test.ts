@@ -4,18 +4,18 @@ import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { createServingPolicy } from '../../lab/baselines/serving-policies.ts'
 import { buildTextBundle } from '../support/agent-world.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { postJson } from '../support/post-json.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 const question = { messages: [{ role: 'user', content: 'Where does the river rise?' }], temperature: 0, ignore_eos: true }
 const waitingAnswers = 16
 
-let dir: TempDir
+const dir = shared(tempDir)
 let bundle: string
 beforeAll(async () => {
-  dir = tempDir()
   bundle = await buildTextBundle(dir.path, { adapter: false })
 })
-afterAll(() => dir[Symbol.dispose]())
 
 describe.each(['decode-first', 'tokenflow', 'fcfs'] as const)('a flood of one API key, with the policy %s', (policy) => {
   let bridge: TestBridge
@@ -34,12 +34,7 @@ describe.each(['decode-first', 'tokenflow', 'fcfs'] as const)('a flood of one AP
   afterAll(() => bridge.close())
 
   const ask = (key: string, body: object, signal: AbortSignal | null = null) =>
-    fetch(`${bridge.httpUrl}/v1/chat/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
-      body: JSON.stringify({ ...question, ...body }),
-      signal,
-    })
+    postJson(`${bridge.httpUrl}/v1/chat/completions`, { ...question, ...body }, { authorization: `Bearer ${key}` }, signal)
 
   it.each([
     ['of many requests', 60, {}],

@@ -3,25 +3,19 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { projectRoot } from '../../core/kit/base/version.ts'
 import { mqttClient } from '../support/broker.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
-import { type TinyBundle, tinyBundle } from '../support/tiny-bundle.ts'
+import { postJson } from '../support/post-json.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { tinyBundle } from '../support/tiny-bundle.ts'
 
 const cli = fileURLToPath(new URL('dist/brim.js', projectRoot))
 const maxFiles = 400
 
-let dir: TempDir
-let bundle: TinyBundle
-beforeAll(async () => {
-  dir = tempDir()
-  bundle = await tinyBundle()
-})
-afterAll(() => {
-  dir[Symbol.dispose]()
-  bundle[Symbol.dispose]()
-})
+const dir = shared(tempDir)
+const bundle = shared(tinyBundle)
 
 /** A bridge in a process of its own, whose limit of open files is low. */
 async function startBridge() {
@@ -77,11 +71,7 @@ it('a flood of connections does not take the files that health, the store and ho
   const job = { kind: 'slm.generate', input: { prompt: 'hello' } }
   for (let round = 0; round < 5; round++) {
     expect((await fetch(`${bridge.httpUrl}/health`)).status).toBe(200)
-    const created = await fetch(`${bridge.httpUrl}/v1/jobs`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(job),
-    })
+    const created = await postJson(`${bridge.httpUrl}/v1/jobs`, job)
     expect(await created.json()).toMatchObject({ isNew: true })
     const newcomer = await mqttClient(bridge.mqttUrl, `device-${round}`)
     await newcomer.endAsync(true)

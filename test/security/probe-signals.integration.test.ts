@@ -1,13 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { testBundle } from '../../core/model/engine/self-test-process.ts'
-import { type TinyBundle, tinyBundle } from '../support/tiny-bundle.ts'
+import { shared } from '../support/shared.ts'
+import { tinyBundle } from '../support/tiny-bundle.ts'
 
-let bundle: TinyBundle
-beforeAll(async () => {
-  bundle = await tinyBundle()
-})
-afterAll(() => bundle[Symbol.dispose]())
+const bundle = shared(tinyBundle)
 
 /** Processes that this one has started. */
 const children = () =>

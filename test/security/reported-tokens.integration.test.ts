@@ -3,8 +3,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Agent, startAgent } from '../../agent/agent.ts'
 import { ReportBuilder } from '../../core/answer/endpoint/report.ts'
 import { freePort } from '../../lab/cluster/free-port.ts'
-import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { startTestBridge } from '../support/bridge.ts'
+import { postJson } from '../support/post-json.ts'
 import { finish, piece, scriptedUpstream, sse, startStream } from '../support/scripted-upstream.ts'
+import { shared } from '../support/shared.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const dir = tempDir()
@@ -33,10 +35,10 @@ const upstream = () =>
   })
 
 async function ask(url: string, attack: string, brim: object = {}) {
-  const response = await fetch(`${url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ messages: [{ role: 'user', content: attack }], max_tokens: 64, brim }),
+  const response = await postJson(`${url}/v1/chat/completions`, {
+    messages: [{ role: 'user', content: attack }],
+    max_tokens: 64,
+    brim,
   })
   return (await response.json()) as {
     readonly choices: [{ readonly message: { readonly content: string }; readonly finish_reason: string }]
@@ -45,12 +47,12 @@ async function ask(url: string, attack: string, brim: object = {}) {
 }
 
 describe('a server of language models', () => {
-  let server: Awaited<ReturnType<typeof upstream>>
-  let bridge: TestBridge
+  const server = shared(upstream)
+  const bridge = shared(() =>
+    startTestBridge({ upstream: { url: server.url, model: 'large' }, stateDir: join(dir.path, 'bridge') }),
+  )
   let agent: Agent
   beforeAll(async () => {
-    server = await upstream()
-    bridge = await startTestBridge({ upstream: { url: server.url, model: 'large' }, stateDir: join(dir.path, 'bridge') })
     agent = await startAgent({
       id: 'jetson-01',
       stateDir: join(dir.path, 'agent'),
@@ -63,8 +65,6 @@ describe('a server of language models', () => {
   })
   afterAll(async () => {
     await agent.close()
-    await bridge.close()
-    await server[Symbol.asyncDispose]()
     dir[Symbol.dispose]()
   })
 

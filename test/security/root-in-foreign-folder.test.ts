@@ -25,25 +25,22 @@ import { openDatabase } from '../../core/kit/store/open-database.ts'
 import { brim } from '../support/brim.ts'
 import { captureIo } from '../support/captured-io.ts'
 import { isMissing } from '../support/prerequisites.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { fresh } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 /** A service's user with an account, and one without. */
 const users = [65_534, 54_321]
 
-let dir: TempDir
+const dir = fresh(tempDir)
 const at = (...names: string[]) => join(dir.path, ...names)
 
 beforeEach(() => {
-  dir = tempDir()
   // The way to the state folder is open to every user; the folder of root is not.
   chmodSync(dir.path, 0o755)
   mkdirSync(at('root'), { mode: 0o700 })
   writeFileSync(at('root', 'precious'), 'precious', { mode: 0o644 })
 })
-afterEach(() => {
-  expect([process.geteuid!(), process.getegid!()]).toEqual([0, 0])
-  dir[Symbol.dispose]()
-})
+afterEach(() => expect([process.geteuid!(), process.getegid!()]).toEqual([0, 0]))
 
 /** The state folder of a service that runs as this user. */
 function makeFolder(uid: number, name = 'state'): string {

@@ -4,6 +4,7 @@ import { mqttClient } from '../support/broker.ts'
 import type { DeviceRun } from '../support/expanding-device.ts'
 import { answerOf, fullAnswer, lines, type UpstreamReply } from '../support/instructed-upstream.ts'
 import { finish, piece, startStream } from '../support/scripted-upstream.ts'
+import { shared } from '../support/shared.ts'
 import { type Asked, startSketchingBridge } from '../support/sketching-bridge.ts'
 
 const user = (content: string) => ({ messages: [{ role: 'user', content }] })
@@ -15,14 +16,9 @@ const limits = {
   upstreamRetries: 0,
 }
 
-type World = Awaited<ReturnType<typeof startSketchingBridge>>
-let world: World
+const world = shared(() => startSketchingBridge((asked) => reply(asked), { limits }))
 let reply: (asked: Asked) => UpstreamReply | undefined
 /** One bridge for all faults: what one answer meets must not harm the next. */
-beforeAll(async () => {
-  world = await startSketchingBridge((asked) => reply(asked), { limits })
-})
-afterAll(() => world[Symbol.asyncDispose]())
 
 const usual = () => undefined
 const all = (run: DeviceRun) => run.succeed()

@@ -4,6 +4,7 @@ import { type Agent, startAgent } from '../../agent/agent.ts'
 import type { AgentSettings } from '../../agent/config.ts'
 import type { Spending } from '../../core/wire/protocol/spending.ts'
 import { freePort } from '../../lab/cluster/free-port.ts'
+import { postJson } from '../support/post-json.ts'
 import { finish, piece, type Received, scriptedUpstream, sse, startStream } from '../support/scripted-upstream.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
@@ -63,12 +64,7 @@ async function agentAt(url: string, more: Partial<AgentSettings> = {}): Promise<
 }
 
 const ask = ({ apiUrl }: Agent, question: string, more: object = {}, signal?: AbortSignal) =>
-  fetch(`${apiUrl}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ messages: [{ role: 'user', content: question }], ...more }),
-    ...(signal && { signal }),
-  })
+  postJson(`${apiUrl}/v1/chat/completions`, { messages: [{ role: 'user', content: question }], ...more }, {}, signal)
 
 async function statusesOf(agent: Agent, count: number, question: string, more: object = {}): Promise<number[]> {
   return Promise.all(

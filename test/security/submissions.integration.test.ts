@@ -1,18 +1,17 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { jobRoutes } from '../../cloud-bridge/api/jobs.ts'
 import { DeviceState } from '../../core/wire/protocol/messages.ts'
 import { readMessage } from '../../core/wire/protocol/read-message.ts'
-import { startTestHttp, type TestHttp } from '../support/http.ts'
+import { startTestHttp } from '../support/http.ts'
+import { fresh } from '../support/shared.ts'
 
 const mebibyte = 2 ** 20
 
 describe('a submission that takes long to parse or to check', () => {
-  let http: TestHttp
+  const http = fresh(() => startTestHttp([jobRoutes({} as never, {} as never, {} as never)]))
   beforeEach(async () => {
     // Every one is refused before the queue is asked.
-    http = await startTestHttp([jobRoutes({} as never, {} as never, {} as never)])
   })
-  afterEach(() => http.close())
 
   async function submit(body: string) {
     const headers = { 'content-type': 'application/json' }

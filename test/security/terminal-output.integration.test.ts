@@ -16,7 +16,8 @@ import { allOperations } from '../../core/wire/protocol/http/operations.ts'
 import { invitationText } from '../../core/wire/protocol/identity.ts'
 import { captureIo } from '../support/captured-io.ts'
 import { valid } from '../support/messages.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { shared } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 /** Copies to the clipboard, clears, retitles, moves, reverses: what a device or a bridge could make a terminal do. */
 const hostilePieces = [
@@ -188,20 +189,16 @@ const local = [
 /** Answers have lines of their own. */
 const printsText = (argv: readonly string[]) => argv[0] === 'ask' || argv.includes('--watch') || argv[1] === 'watch'
 
-let dir: TempDir
+const dir = shared(tempDir)
 const server = new HostileServer()
 beforeAll(async () => {
-  dir = tempDir()
   await server.listen()
   mkdirSync(join(dir.path, 'home'))
   writeFileSync(join(dir.path, 'key'), 'k', { mode: 0o600 })
   const invitation = invitationText({ url: server.url, id: '00000000', secret: 'x'.repeat(43) })
   writeFileSync(join(dir.path, 'token'), invitation, { mode: 0o600 })
 })
-afterAll(() => {
-  server.close()
-  dir[Symbol.dispose]()
-})
+afterAll(() => server.close())
 
 /** Runs the command, which ends at the latest when it has printed something that it would repeat. */
 async function output(argv: readonly string[]): Promise<{ out: string; err: string }> {

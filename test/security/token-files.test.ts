@@ -1,17 +1,14 @@
 import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { readInvitation } from '../../core/wire/protocol/identity.ts'
 import { brim } from '../support/brim.ts'
 import { captureIo } from '../support/captured-io.ts'
-import { type TempDir, tempDir } from '../support/temp-dir.ts'
+import { fresh } from '../support/shared.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
-let dir: TempDir
-beforeEach(() => {
-  dir = tempDir()
-})
-afterEach(() => dir[Symbol.dispose]())
+const dir = fresh(tempDir)
 
 const path = (name: string) => join(dir.path, name)
 

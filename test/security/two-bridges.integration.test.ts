@@ -6,6 +6,7 @@ import { deviceTopic } from '../../core/wire/protocol/topics.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { mqttClient } from '../support/broker.ts'
+import { postJson } from '../support/post-json.ts'
 import { type ServedBroker, serveBroker } from '../support/served-broker.ts'
 
 /** A broker of its own, which has our access rules and gives each bridge its own login. */
@@ -42,10 +43,9 @@ afterAll(async () => {
   await broker[Symbol.asyncDispose]()
 })
 
-const headers = { 'content-type': 'application/json' }
 async function submit(maxTokens: number): Promise<string> {
   const job = { kind: 'hat.generate', device: 'orin', input: { prompt: 'Can you book a table', maxTokens, seed: 3 } }
-  const response = await fetch(`${bridge.httpUrl}/v1/jobs`, { method: 'POST', headers, body: JSON.stringify(job) })
+  const response = await postJson(`${bridge.httpUrl}/v1/jobs`, job)
   return ((await response.json()) as { id: string }).id
 }
 const jobOf = async (id: string) =>

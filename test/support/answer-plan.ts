@@ -15,7 +15,6 @@ export const answerSide = (endpoint: Endpoint, more: Partial<AnswerSide> = {}): 
   ...more,
 })
 
-/** What an observer was told. */
 export interface Observed {
   readonly first: { readonly side: Side; readonly ms: number; readonly tokens: number }[]
   readonly canceled: { readonly side: Side; readonly ms: number; readonly tokens: number }[]

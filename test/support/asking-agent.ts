@@ -1,5 +1,6 @@
 import { expect, vi } from 'vitest'
 import type { Agent } from '../../agent/agent.ts'
+import { postJson } from './post-json.ts'
 
 /** `brim` of a response. */
 export interface Report {
@@ -27,20 +28,15 @@ export interface Answer {
 }
 
 const post = ({ apiUrl }: Agent, brim: object, more: object = {}) =>
-  fetch(`${apiUrl}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({
-      messages: [{ role: 'user', content: 'Where is the river?' }],
-      temperature: 0,
-      max_tokens: 12,
-      ignore_eos: false,
-      brim,
-      ...more,
-    }),
+  postJson(`${apiUrl}/v1/chat/completions`, {
+    messages: [{ role: 'user', content: 'Where is the river?' }],
+    temperature: 0,
+    max_tokens: 12,
+    ignore_eos: false,
+    brim,
+    ...more,
   })
 
-/** A whole answer, of the agent or an error. */
 export async function ask(agent: Agent, brim: object, more: object = {}): Promise<Answer> {
   const response = await post(agent, brim, more)
   const {

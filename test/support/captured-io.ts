@@ -1,7 +1,13 @@
 import type { Io } from '../../core/kit/base/io.ts'
 
+export interface CaptureOptions {
+  readonly signal?: AbortSignal
+  readonly env?: Record<string, string>
+  readonly stdin?: string
+}
+
 /** An Io that records the output of a command. */
-export function captureIo(options: { signal?: AbortSignal; env?: Record<string, string>; stdin?: string } = {}): {
+export function captureIo(options: CaptureOptions = {}): {
   io: Io
   out: () => string
   err: () => string

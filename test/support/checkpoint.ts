@@ -28,7 +28,6 @@ export function editHeader(
   writeFileSync(path, safetensors(JSON.stringify(header), bytes.subarray(end)))
 }
 
-/** A safetensors file with this header and data. */
 export function safetensors(json: string, data: Uint8Array): Buffer {
   const header = Buffer.from(json)
   const prefix = Buffer.alloc(8)

@@ -1,4 +1,5 @@
 import { Aedes, type AuthenticateError } from 'aedes'
+import { postJson } from './post-json.ts'
 import { type ServedBroker, serveBroker } from './served-broker.ts'
 
 /** A broker that authorises clients by HTTP requests to the bridge, as EMQX's authenticator and authorizer do. */
@@ -6,8 +7,7 @@ export async function startHookBroker(bridgeUrl: string, secret: string): Promis
   /** Client id → user name of its login. */
   const usernames = new Map<string, string>()
   const allowed = async (path: string, body: object) => {
-    const headers = { 'content-type': 'application/json', authorization: `Bearer ${secret}` }
-    const answer = await fetch(bridgeUrl + path, { method: 'POST', headers, body: JSON.stringify(body) })
+    const answer = await postJson(bridgeUrl + path, body, { authorization: `Bearer ${secret}` })
     return answer.status === 200 && ((await answer.json()) as { result: string }).result === 'allow'
   }
   const authorize = (clientid: string, action: 'publish' | 'subscribe', topic: string) =>

@@ -1,6 +1,7 @@
 import type { Routes } from '../../cloud-bridge/http/router.ts'
 import { type HttpOptions, startHttpServer } from '../../cloud-bridge/http/server.ts'
 import { systemClock } from '../../core/kit/base/clock.ts'
+import { postJson } from './post-json.ts'
 import { silentLogger } from './silent-logger.ts'
 
 export interface TestHttp extends AsyncDisposable {
@@ -17,13 +18,11 @@ export async function startTestHttp(routes: readonly Routes[], options: Partial<
   const defaults = { host: '127.0.0.1', port: 0, clock: systemClock, logger: silentLogger() }
   const { port, close } = await startHttpServer({ ...defaults, ...options, routes })
   const url = `http://127.0.0.1:${port}`
-  const json = { 'content-type': 'application/json' }
   return {
     port,
     url,
     get: (path, headers = {}) => fetch(url + path, { headers }),
-    post: (path, body, headers = {}) =>
-      fetch(url + path, { method: 'POST', headers: { ...json, ...headers }, body: JSON.stringify(body) }),
+    post: (path, body, headers = {}) => postJson(url + path, body, headers),
     close,
     [Symbol.asyncDispose]: close,
   }

@@ -1,9 +1,12 @@
 import { type ServedModel, splitModel } from '../../cloud-bridge/serving/served-model.ts'
 import { createServing, type Serving, type ServingOptions } from '../../cloud-bridge/serving/serving.ts'
+import type { SlowTier } from '../../cloud-bridge/serving/slow-tier.ts'
 import { memoryTier } from '../../cloud-bridge/serving/slow-tier-memory.ts'
 import type { Stream } from '../../cloud-bridge/serving/stream.ts'
 import { systemClock } from '../../core/kit/base/clock.ts'
 import type { Part } from '../../core/model/engine/contract.ts'
+import type { LoadedModel } from '../../core/model/engine/open-model.ts'
+import { shareHead } from '../../core/model/engine/shared-head.ts'
 import { decodeFirst } from '../../core/policy/serving/decode-first.ts'
 import { silentLogger } from './silent-logger.ts'
 
@@ -39,6 +42,39 @@ export function testServing(
     logger: silentLogger(),
     ...others,
   })
+}
+
+/** A bundle with all its layers, for answers of a bridge's own. */
+export const servedOf = (model: LoadedModel): ServedModel =>
+  splitModel(model.part('middle'), {
+    input: model.part('input'),
+    head: shareHead(model.head(), model.manifest.dims.vocab),
+  })
+
+/** A slow tier that takes its time. @param onTransfer called as each page begins to move */
+export function watchedTier(onTransfer: (kind: 'save' | 'load') => void | Promise<void>): SlowTier {
+  const tier = memoryTier(2 ** 24)
+  return {
+    ...tier,
+    open() {
+      const copy = tier.open()
+      return {
+        get bytes() {
+          return copy.bytes
+        },
+        async save(at, page) {
+          await onTransfer('save')
+          return copy.save(at, page)
+        },
+        async load(at) {
+          await onTransfer('load')
+          return copy.load(at)
+        },
+        release: () => copy.release(),
+        leave: () => copy.release(),
+      }
+    },
+  }
 }
 
 /** @throws Error where there is no memory for the stream */

@@ -7,9 +7,9 @@ import type { Clock } from '../../core/kit/base/clock.ts'
 import { startTestBridge } from './bridge.ts'
 import { connectExpandingDevice, type DeviceRun } from './expanding-device.ts'
 import { type Asked, instructedUpstream } from './instructed-upstream.ts'
+import { postJson } from './post-json.ts'
 import { tempDir } from './temp-dir.ts'
 
-/** A bridge's response to a question. */
 export interface Response {
   readonly status: number
   readonly text: string
@@ -55,8 +55,6 @@ export async function startSketchingBridge(
   }
 }
 
-const headers = { 'content-type': 'application/json' }
-
 /** Resolves once the bridge knows how fast the device is, and plans with it. */
 async function profile(httpUrl: string, device: string): Promise<void> {
   const find = async () => (await fetch(`${httpUrl}/v1/devices/${device}`)).text()
@@ -64,14 +62,13 @@ async function profile(httpUrl: string, device: string): Promise<void> {
     while (!(await find()).includes(text)) await sleep(20)
   }
   await untilItHas('"ready"')
-  const body = JSON.stringify({ kind: 'profile', input: {}, device })
-  await fetch(`${httpUrl}/v1/jobs`, { method: 'POST', headers, body })
+  await postJson(`${httpUrl}/v1/jobs`, { kind: 'profile', input: {}, device })
   await untilItHas('"ttftMs"')
 }
 
 async function ask(url: string, more: object, mode: BridgeMode): Promise<Response> {
   const body = { messages: [{ role: 'user', content: 'How do I bake bread?' }], brim: { mode }, ...more }
-  const response = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
+  const response = await postJson(`${url}/v1/chat/completions`, body)
   const { choices, usage, brim, error } = (await response.json()) as {
     choices?: [{ message: { content: string } }]
     usage?: { completion_tokens: number }

@@ -59,7 +59,6 @@ async function readOldRail(host: Host, folder: string, channel: number): Promise
   return label === undefined || milliwatts === undefined ? [] : [[label.trim(), Math.round(milliwatts)]]
 }
 
-/** Power of a Jetson by rail. */
 export function jetsonRails(host: Host): Source {
   return {
     name: 'rails',

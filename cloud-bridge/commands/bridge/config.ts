@@ -4,7 +4,6 @@ import { readBridgeConfig } from '../../config.ts'
 import { readConfiguredFiles } from '../../parts/configured-files.ts'
 import { bridgeSettings, options } from './run.ts'
 
-/** `brim bridge config …` */
 export const menu = configMenu({
   words: 'brim bridge',
   options,

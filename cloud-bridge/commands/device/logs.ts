@@ -81,7 +81,6 @@ async function renewStream(client: BridgeClient, device: string, level: LogLevel
   }
 }
 
-/** Time, level, component, message, fields. */
 export function deviceLogText({ at, level, component, message, fields, dropped }: LogLine): string {
   const values = Object.entries(fields).map(([name, value]) => `${name}=${fieldText(value)}`)
   const missing = dropped > 0 ? [`(${dropped} lines before this one were dropped)`] : []

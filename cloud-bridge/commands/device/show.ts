@@ -118,7 +118,6 @@ const order = [
   'answers',
   'spending',
 ]
-/** Shown elsewhere. */
 const shownElsewhere = ['ageS', 'at', 'birth', 'errors']
 
 /** Every section of the telemetry, with readable units. */

@@ -118,7 +118,6 @@ function wrapParts(parts: readonly string[], width: number): string[] {
   return lines
 }
 
-/** One line per kind of problem, with the devices that have it. */
 function problemLines(devices: readonly FleetRow[], width: number): TableLine[] {
   const all = devices.map(({ id, ...device }) => ({ id, problems: shownProblems(device) }))
   const kinds = [...new Set(all.flatMap(({ problems }) => problems.map(({ kind }) => kind)))]

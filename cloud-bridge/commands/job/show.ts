@@ -28,7 +28,6 @@ export const command = defineCommand({
   },
 })
 
-/** All pages of a job's history. */
 async function historyOf(client: BridgeClient, id: string): Promise<StoredJobEvent[]> {
   const all: StoredJobEvent[] = []
   for (;;) {

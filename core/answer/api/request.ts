@@ -13,7 +13,6 @@ import { type AskedPrompt, conversationOf, textsOf } from './prompts.ts'
 import { type ApiModel, modelFor, type RequestLimits, type Served } from './served.ts'
 import { toolsOf } from './tools-of.ts'
 
-/** A request to the API. */
 export interface ApiRequest {
   /** The model's name in responses. */
   readonly model: string
@@ -22,7 +21,6 @@ export interface ApiRequest {
   readonly stream: boolean
   /** Whether a stream ends with an event of usage. */
   readonly includeUsage: boolean
-  /** Whether the report has the token ids. */
   readonly tokenIds: boolean
   /** Whether events, and the choices of a whole response, have the ids of their tokens. */
   readonly returnTokenIds: boolean

@@ -43,7 +43,6 @@ export interface ResumableStream {
   readonly after: number | undefined
 }
 
-/** The head of a new response. */
 export const newHead = (format: ResponseFormat, { model }: ApiRequest): ResponseHead => ({
   id: `${format.idPrefix}${randomUUID()}`,
   created: Math.floor(Date.now() / 1000),

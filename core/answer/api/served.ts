@@ -15,7 +15,6 @@ export interface RequestLimits {
   readonly apiPromptBytes: number
 }
 
-/** A model that answers requests. */
 export interface ApiModel {
   /** In requests and responses. */
   readonly name: string
@@ -48,7 +47,6 @@ export interface Dispatching {
   check(request: AnswerRequest): void
 }
 
-/** What the API serves. */
 export interface Served {
   readonly requestLimits: RequestLimits
   /** The first one answers requests that name no model. */

@@ -22,7 +22,6 @@ export class AnswerMeter {
     this.#clock = clock
   }
 
-  /** Answers in progress. */
   get active(): number {
     return this.#active
   }

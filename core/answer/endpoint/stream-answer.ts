@@ -42,7 +42,6 @@ export interface Call {
   readonly arguments: string
 }
 
-/** A whole answer. */
 export interface CollectedAnswer extends AnswerSummary {
   readonly text: string
   readonly reasoning: string

@@ -13,7 +13,6 @@ const latencyBuckets = [0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50
 const label = ['model_name'] as const
 
 export interface AnswerMetrics {
-  /** A client asks for an answer. */
   onAnswer(asked: ObservedRequest): ObservedAnswer
 }
 

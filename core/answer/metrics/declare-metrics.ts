@@ -4,7 +4,6 @@ type Figure = number | null | undefined
 /** What is counted elsewhere: read at each scrape, of several things by the value of one label. No sample where it is unknown. */
 export type Read = () => Figure | Readonly<Record<string, Figure>>
 
-/** Declares metrics of a registry. */
 export function declareMetrics(registry: Registry) {
   const registers = [registry]
   return {

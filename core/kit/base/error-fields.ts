@@ -1,6 +1,5 @@
 import { BrimError, messageOf } from './errors.ts'
 
-/** Fields of an error in the log. */
 export interface ErrorFields {
   readonly type: string
   readonly code?: string | number

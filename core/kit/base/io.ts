@@ -8,7 +8,6 @@ export interface Io {
   err(text: string): void
   /** Unchanged text, with escape sequences of our own. What others sent must have passed `visibleLine`. */
   readonly raw: { out(text: string): void; err(text: string): void }
-  /** All of stdin. */
   stdin(): Promise<string>
   readonly outIsTty: boolean
   readonly errIsTty: boolean

@@ -2,7 +2,6 @@ import { z } from 'zod'
 import type { Io } from '../base/io.ts'
 import { type Flag, flagsOf, parseFlags } from './flags.ts'
 
-/** A command line and its purpose. */
 export type Example = readonly [commandLine: string, note: string]
 
 /** A command as data: its help, docs/cli.md and the parsing of its command line are made from it. */
@@ -36,7 +35,6 @@ type Loaded = { readonly command: Command } | { readonly menu: Menu }
 
 const json = z.boolean().default(false)
 
-/** The parsed options of a command. */
 export type OptionsOf<Shape extends z.ZodRawShape> = z.output<z.ZodObject<Shape>> & { json: boolean }
 
 interface CommandSpec<Shape extends z.ZodRawShape> extends Pick<Command, 'usage' | 'examples' | 'notes'> {

@@ -2,7 +2,6 @@ import type { Command, Example, Menu } from './command.ts'
 import { type Found, positionalsOf, usageOf } from './find-command.ts'
 import type { Flag } from './flags.ts'
 
-/** A term and its meaning: a line of help. */
 type Row = readonly [term: string, meaning: string]
 
 const generalOptions: readonly Row[] = [

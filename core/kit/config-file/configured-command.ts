@@ -10,7 +10,6 @@ const configOption = z.string().min(1).optional().meta({
   fallback: 'none',
 })
 
-/** The options of a command that reads a configuration file. */
 export interface Configuration<Shape extends z.ZodRawShape> {
   /** Those of the command, without `config`. */
   readonly flags: readonly Flag[]

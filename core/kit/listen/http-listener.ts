@@ -20,7 +20,6 @@ const maxCheckIntervalMs = 2_000
 /** TCP then asks whether the client is still there. One that waits for its response has nothing to send. */
 const keepAliveInitialDelay = 60_000
 
-/** Time limits of an HTTP server, for its constructor. */
 export function httpTimeLimits({ connections: { firstRequestMs }, requestMs }: HttpLimits): ServerOptions {
   return {
     headersTimeout: Math.min(firstRequestMs, requestMs),

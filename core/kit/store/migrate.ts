@@ -6,7 +6,6 @@ export type Store = Database.Database
 /** SQL that takes the database from version i to i + 1 (`user_version`). Steps are only ever added. */
 export type Migrations = readonly string[]
 
-/** Number of migrations that the database has had. */
 export const schemaVersionOf = (store: Store): number => store.pragma('user_version', { simple: true }) as number
 
 /** @throws BrimError STORE_FAILED where a newer release has written it, and what SQLite throws */

@@ -8,7 +8,6 @@ export interface StorageWatchOptions {
   readonly requireWritable: () => void
   /** The disk has begun or ceased to fail. */
   readonly onChange: () => void
-  /** Code of the errors, and how their message begins. */
   readonly code: Extract<ErrorCode, 'STORE_FAILED' | 'STORAGE_FULL'>
   readonly what: string
   readonly logger: Logger

@@ -33,7 +33,6 @@ export interface Rope {
   readonly magnitude?: number
 }
 
-/** One attention block. */
 export interface AttentionShape {
   readonly heads: number
   readonly kvHeads: number
@@ -193,7 +192,6 @@ export function attentionOf(spec: PartSpec): AttentionShape & { readonly blocks:
   return { heads, kvHeads, headDim, blocks: spec.layers[1] - spec.layers[0] }
 }
 
-/** The shapes of a part's layers, in order. */
 export function layersOf({ adapter, model, layers }: PartSpec): readonly LayerShape[] {
   return adapter ? [{ rope: 'global', window: undefined, mixer: 'attention' }] : model.layers.slice(...layers)
 }

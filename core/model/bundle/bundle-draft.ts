@@ -82,7 +82,6 @@ export class BundleDraft {
     })
   }
 
-  /** Removes the draft. */
   async discard(): Promise<void> {
     await this.#open?.abort()
     await rm(this.#folder, { recursive: true, force: true })

@@ -122,7 +122,6 @@ export const PartManifest = z.object({
     .optional(),
   /** For `encoder`. */
   pooling: z.enum(poolings).optional(),
-  /** For `medusa`: number of heads. */
   heads: size(maxMedusaHeads).optional(),
   /** For `medusa`: paths of ranks, parents before their children. See MedusaHeads in core/model/engine/contract.ts. */
   tree: list(

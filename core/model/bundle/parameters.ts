@@ -142,7 +142,6 @@ export function partParameters(spec: PartSpec): PartParameters {
   }
 }
 
-/** Every matrix and vector of a part, in order. */
 export function listParameters(parameters: PartParameters): (Matrix | Vector)[] {
   const blocks = parameters.blocks.flatMap(({ mixer, mlp }) => [
     ...listMixer(mixer),

@@ -137,7 +137,6 @@ export class TensorFiles implements CheckpointTensors {
     this.#checkFinite(info, scales)
   }
 
-  /** The bytes of a whole tensor, as they are in the file. */
   async readBytes(name: string): Promise<ArrayBuffer> {
     const { info, handle } = this.#stored(name)
     const whole = new Uint8Array(info.bytes)

@@ -82,7 +82,6 @@ export class WeightWriter {
     return values
   }
 
-  /** Writes a matrix. */
   async writeMatrix(matrix: Matrix): Promise<void> {
     if (!this.#plan.shared.has(matrix)) await this.#stream(matrix, () => {})
   }

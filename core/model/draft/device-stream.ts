@@ -9,7 +9,6 @@ export interface KnownStream {
   readonly ids: readonly number[]
   /** The parent of every row. */
   readonly rows: RowTree
-  /** The shallow state of every row. */
   readonly shallow: StateRows
   /** From the prompt's last position to the last verified one: the bridge returns no other deep states. */
   readonly deep: StateRows

@@ -3,7 +3,6 @@ import type { States } from '../../wire/protocol/states.ts'
 /** The states of one token stream from position `first` on: one row per position, with the bytes that crossed the cut. */
 export class StateRows {
   readonly width: number
-  /** The first position that has a row. */
   readonly first: number
   #length: number
   #half: Uint16Array

@@ -3,7 +3,6 @@ import type { StepItem } from './contract.ts'
 import { maskedBias } from './row-tree.ts'
 
 export interface PackedItem {
-  /** Number of new rows. */
   readonly rows: number
   /** Length of the sequence before the step. */
   readonly past: number
@@ -14,7 +13,6 @@ export interface PackedItem {
 
 /** Inputs of a packed graph that describe its slots: see graph-io.ts. */
 export interface Packing {
-  /** Number of packed rows. */
   readonly rows: number
   readonly spread: BigInt64Array
   readonly sizes: BigInt64Array

@@ -6,7 +6,6 @@ import type { PartWeights } from './weights.ts'
 
 export interface PartSource {
   readonly runtime: Runtime
-  /** The bundle's folder. */
   readonly folder: string
   readonly name: PartName
   readonly manifest: PartManifest

@@ -15,7 +15,6 @@ export interface RecoveringOptions {
   readonly computing: ShownComputing
   /** Asked after a failure: a step may also fail for a reason of its own. */
   readonly isLost: () => Promise<boolean>
-  /** Opens the same parts on the CPU. */
   readonly openOnCpu: () => Promise<LoadedModel>
   /** The CPU computes from now on. @returns what is shown of it */
   readonly onLost: (error: Error) => ShownComputing

@@ -11,7 +11,6 @@ export class RowTree {
 
   /** Number of rows from the start that each follow the one before. */
   readonly line: number
-  /** Parents of the rows after them. */
   readonly #parents: readonly number[]
 
   private constructor(line: number, parents: readonly number[]) {
@@ -57,7 +56,6 @@ export class RowTree {
     return row < this.line ? row - 1 : this.#parents[row - this.line]!
   }
 
-  /** The parents of the rows from `from` on. */
   parentsFrom(from: number): number[] {
     return Array.from({ length: this.length - from }, (_, at) => this.parentOf(from + at))
   }
@@ -70,7 +68,6 @@ export class RowTree {
     return { line: at + 1, rows }
   }
 
-  /** A row's text position. */
   positionOf(row: number): number {
     const { line, rows } = this.pathTo(row)
     return line + rows.length - 1

@@ -11,7 +11,6 @@ import type { MappedFile, Runtime, Tensor } from './runtime.ts'
 /** Values that are read and converted in one piece. */
 const chunkValues = 1 << 20
 
-/** The weights of one part. */
 export interface PartWeights {
   /** By the names of the graphs' initialisers. */
   readonly tensors: ReadonlyMap<string, Tensor>

@@ -13,7 +13,6 @@ export interface Grammars {
   open(grammar: Grammar): Promise<TokenConstraint>
 }
 
-/** Of the JSON of a grammar. */
 const maxGrammarBytes = 128 * 1_024
 const maxCompileMs = 5_000
 /** Of one question about an answer. It is never near, but on a machine that does much else. */

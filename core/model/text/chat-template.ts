@@ -8,7 +8,6 @@ import { readTokenizerConfig } from './tokenizer-config.ts'
 import { describedTools, type ToolFormat, toolFormatOf } from './tool-format.ts'
 
 export interface ChatTemplate {
-  /** The file with the template. */
   readonly file: string
   /** How the model writes calls of functions. */
   readonly tools: ToolFormat

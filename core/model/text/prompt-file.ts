@@ -13,7 +13,6 @@ export interface FilePrompt {
   readonly ids: readonly number[]
   /** The conversation; absent for a model without a chat template. */
   readonly messages?: readonly ChatMessage[]
-  /** The answer that the file gives for it. */
   readonly answerIds?: readonly number[]
 }
 

@@ -1,6 +1,5 @@
 import type { ToolFormat } from './tool-format.ts'
 
-/** A piece of a call. */
 export interface CallPiece {
   /** Of the call, from 0. */
   readonly index: number

@@ -3,7 +3,6 @@ const minRetryMs = 1_000
 const maxRetryMs = 60_000
 
 export interface AnswerLoad {
-  /** Answers that wait for their first step. */
   readonly waiting: number
   readonly maxWaiting: number
   /** Mean time between two answers that leave the queue; undefined before the first. */

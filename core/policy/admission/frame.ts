@@ -15,7 +15,6 @@ export interface SessionView {
 
 export interface FrameLimits {
   readonly contextLimit: number
-  /** Rows of one frame. */
   readonly maxRows: number
   /** Cached replies that a session sends again. */
   readonly maxRepeats: number

@@ -34,11 +34,6 @@ export interface KvShare extends KvUsage {
   readonly owner: string
 }
 
-/** Bytes that a stream is charged before its first row. */
-export function firstKvCharge({ firstPositions, contextLimit, bytesPerPosition, fixedBytes = 0 }: KvLimits): number {
-  return Math.min(firstPositions, contextLimit) * bytesPerPosition + fixedBytes
-}
-
 /**
  * Bytes that a stream of `length` positions is charged: the size of its buffers, not only the filled part.
  */

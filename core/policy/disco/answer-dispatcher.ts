@@ -11,7 +11,6 @@ import type { RemoteEstimate, StartEstimate } from './start-estimates.ts'
 import { preferredSide, remoteModes, startTimes } from './start-times.ts'
 import type { ReportedSide, Side, StartDelays, TokenCosts } from './state.ts'
 
-/** How a device dispatches its answers. */
 export interface DispatchSettings {
   /** The side that the share limits; auto: the dearer one. */
   readonly constrained: Side | ReportedSide | 'auto'

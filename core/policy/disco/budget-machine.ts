@@ -6,7 +6,6 @@ import { type AccountSpending, nothingSpent, sumOf } from './spending.ts'
 import type { BookChange, Spender, SpendingBook } from './spending-book.ts'
 import type { Side, TokenCosts } from './state.ts'
 
-/** What a budget limits. */
 export interface Cap {
   readonly figure: 'dollars' | 'joules'
   readonly max: number

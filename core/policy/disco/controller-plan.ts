@@ -31,21 +31,17 @@ export interface ControllerPlan {
   readonly returns?: boolean
   /** Expected tokens that are still to come. */
   expectedRemaining(tokensSoFar: number): number
-  /** Learns from the starts of the sides. */
   readonly learn: StartListener
 }
 
 /** Tokens are those of the prompt and of the answer so far. */
 export interface StartListener {
-  /** A side is about to start. */
   started(side: Side): void
-  /** Time from the start of a side to its first token. */
   firstToken(side: Side, ms: number, tokens: number): void
   /** A side was stopped before its first token, which would have come later than after so many ms: a censored observation. */
   canceled(side: Side, ms: number, tokens: number): void
   /** Time between two pieces of a side. @param tokens of the second one */
   gap(side: Side, ms: number, tokens: number): void
-  /** A side that was started has failed before its first token. */
   failed(side: Side): void
 }
 

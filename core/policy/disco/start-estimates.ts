@@ -7,7 +7,6 @@ import { SilentStarts } from './silent-starts.ts'
 
 /** What is known of the starts of one side, and what each start teaches. Times in ms; tokens are those of the prompt and of the answer so far. */
 export interface StartEstimate {
-  /** Estimated time to its first token. */
   startMs(tokens: number): number
   readonly msPerToken: number
   /** Whether any of its starts has been measured, here or by its bridge. */

@@ -7,14 +7,12 @@ export function hasSeveralClients(items: readonly OfClient[]): boolean {
   return items.some(({ client }) => client !== first)
 }
 
-/** How many of the items each client has. */
 export function countByClient(items: readonly OfClient[]): Map<string, number> {
   const counts = new Map<string, number>()
   for (const { client } of items) counts.set(client, (counts.get(client) ?? 0) + 1)
   return counts
 }
 
-/** The items of the clients that have been served least. */
 export function ofLeastServed<T extends OfClient>(items: readonly T[], served: ReadonlyMap<string, number>): readonly T[] {
   const servedTo = ({ client }: T) => served.get(client) ?? 0
   const least = items.reduce((fewest, item) => Math.min(fewest, servedTo(item)), Number.POSITIVE_INFINITY)

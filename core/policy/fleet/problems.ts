@@ -20,7 +20,6 @@ export interface Problem {
   readonly detail: string
 }
 
-/** The latest sample of a device. */
 export type ProblemSample = Pick<DeviceTelemetry, 'at' | 'throttling' | 'battery' | 'disk' | 'memory' | 'errors'>
 
 export interface ProblemLimits {

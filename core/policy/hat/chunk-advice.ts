@@ -1,7 +1,6 @@
 import type { StateMonitor } from '../estimate/state-monitor.ts'
 import { type ChunkLimits, chunkSize, hasMoved, tokenSeconds } from './chunk-size.ts'
 
-/** Rates that a device reports. */
 export interface DeviceRates {
   /** β_up. */
   readonly upBytesPerS: number

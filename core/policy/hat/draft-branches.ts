@@ -16,7 +16,6 @@ export interface Alternative {
   readonly rank: number
 }
 
-/** How a step has continued the branches. */
 export interface BranchStep {
   /** How many of the guesses after each row are taken. */
   readonly taken: readonly number[]

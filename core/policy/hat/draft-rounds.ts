@@ -11,7 +11,6 @@ const usual: UsualRound = { tokens: 1.8, drafted: 2, waited: 2 }
 /** Of rounds without a draft, one of so many drafts a token: what was never right may be by now. */
 const probeEvery = 16
 
-/** When drafts end. */
 export interface DraftRule {
   /** Maximum tokens per draft, >= 0. */
   readonly limit: number

@@ -3,14 +3,12 @@ import type { HatConditions, HatRules } from './hat-steps.ts'
 import type { MeasuredLink } from './in-flight.ts'
 import { paddedVerification } from './padded-rows.ts'
 
-/** What a session allows. */
 interface SessionTerms extends Pick<HatConditions, 'chunkTokens' | 'frameTokens' | 'draftLimit'> {
   readonly rates: MeasuredLink & Pick<HatConditions, 'downBytesPerS' | 'verificationS'>
 }
 
 /** What the conditions of an answer follow from. */
 export interface ConditionSources {
-  /** The current session. */
   session(): SessionTerms
   readonly speed: Pick<HatConditions, 'draftStepS' | 'aheadStepS' | 'prefillTokensPerS'>
   readonly rules: Pick<HatRules, 'draftLimit' | 'bytesPerToken'>

@@ -13,7 +13,6 @@ import { RoundTimes } from './round-times.ts'
 import { UplinkFlow } from './uplink-flow.ts'
 
 const chainOnly: readonly number[] = []
-/** What the device has computed. */
 const computed: ReadonlySet<HatInput['kind']> = new Set(['fed', 'caughtUp', 'guessed', 'guessedTree', 'accepted'])
 
 /**

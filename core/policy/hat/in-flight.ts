@@ -7,7 +7,6 @@ export interface InFlight {
   readonly bytes: number
 }
 
-/** The link as the device has measured it. */
 export interface MeasuredLink {
   /** β_up; undefined before the first measurement. */
   readonly upBytesPerS?: number | undefined

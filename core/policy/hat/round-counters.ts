@@ -1,4 +1,3 @@
-/** Counts the rounds of one session. */
 export class RoundCounters {
   /** Tokens of the answer so far. */
   tokens = 0

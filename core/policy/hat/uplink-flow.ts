@@ -4,7 +4,6 @@ import { maySend } from './in-flight.ts'
 /** Replays in a row after which the answer fails. */
 const maxReplays = 5
 
-/** Rows for one frame. */
 export interface FrameRows {
   readonly from: number
   readonly to: number
@@ -27,7 +26,6 @@ export class UplinkFlow {
   readonly #emit: (action: UplinkAction) => void
   #frames: { readonly id: number; readonly rows: number }[] = []
   #lastId = 0
-  /** The rows sent last. */
   #last: FrameRows = { from: 0, to: 0, returned: 0, parents: [] }
   /** Of the reply to the last frame; undefined before it is there. */
   #deepRows: number | undefined

@@ -8,7 +8,6 @@ export interface QueuedJob {
   readonly target: string | null
 }
 
-/** A device that can take jobs now. */
 export interface AvailableDevice {
   readonly device: string
   readonly kinds: readonly string[]

@@ -1,6 +1,5 @@
 import type { Random } from '../../kit/base/random.ts'
 
-/** Why an attempt failed. */
 export const attemptFailures = ['undelivered', 'lost', 'timeout', 'interrupted', 'unavailable', 'failed', 'refused'] as const
 export type AttemptFailure = (typeof attemptFailures)[number]
 

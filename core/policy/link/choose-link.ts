@@ -4,9 +4,7 @@ export interface LinkStatus {
   readonly broker: 'connected' | 'unreachable'
   /** Data plane. */
   readonly bridge: 'connected' | 'unreachable' | 'mismatch'
-  /** Id of the chosen bridge. */
   readonly bridgeId?: string
-  /** URL of its data plane. */
   readonly dataUrl?: string
   /** HAT sessions that it has announced. */
   readonly sessions?: number

@@ -47,7 +47,6 @@ export class CloudMeter {
     return Math.max(1, Math.round(rates.find(({ perS }) => perS >= saturation * highest)!.running))
   }
 
-  /** An answer is asked for. */
   begin(askedMs: number): MeteredAnswer {
     const askedS = askedMs / 1_000
     const isAlone = this.#waiting === 0

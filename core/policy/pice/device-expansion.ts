@@ -4,7 +4,6 @@ import type { CandidateSource } from './choose-candidates.ts'
 import { chooseSources, groupSentences, type SketchShape } from './expansion-groups.ts'
 import type { SmallModelSpeed } from './state.ts'
 
-/** A sketch that a device is to expand. */
 export interface RequestedSketch extends Omit<SketchShape, 'budgetS'> {
   /** Time within which the expansion beats the LLM alone, from the arrival of the job. */
   readonly budgetMs: number

@@ -22,7 +22,6 @@ export type ExpansionInput =
   | ({ readonly kind: 'begin'; readonly places?: readonly SketchPlace[] | undefined } & AskedSketch)
   /** It wants no more. */
   | { readonly kind: 'end'; readonly id: string }
-  /** A plan is made. */
   | ({ readonly kind: 'plan' } & QueueLimits)
   | { readonly kind: 'presence'; readonly device: string; readonly presence: DevicePresence | null }
   | { readonly kind: 'all-absent' }

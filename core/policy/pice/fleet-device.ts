@@ -16,7 +16,6 @@ export interface DeviceHints {
   readonly networkS: number
 }
 
-/** A job that a device has been given. */
 export interface DeviceJob {
   /** Predicted time until the device has finished it. */
   busyS(nowMs: number): number

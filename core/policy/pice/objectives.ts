@@ -14,7 +14,6 @@ export interface Metrics {
 
 export const metricNames = ['error', 'throughput', 'latency', 'serverCost', 'edgeCost'] as const
 
-/** One of the ordered objectives. */
 export interface Objective {
   readonly metric: keyof Metrics
   /** ε: plans up to (1 + ε) times the least value count as equal, or noise would make all later objectives moot. */

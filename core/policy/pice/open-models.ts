@@ -1,4 +1,3 @@
-/** A small model that is open. */
 export interface OpenModelState {
   readonly name: string
   readonly bytes: number

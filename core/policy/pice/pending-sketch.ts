@@ -7,7 +7,6 @@ const maxCandidates = 2 ** 5
 /** Of text, about. */
 export const bytesPerToken = 4
 
-/** A candidate of a sentence. */
 export type CandidatePlace = readonly [sentence: number, candidate: number]
 
 /** An answer's sketch that devices are to expand, without its text. */
@@ -100,7 +99,6 @@ export class PendingSketch {
 export interface SketchJobOptions {
   readonly id: string
   readonly device: FleetDevice
-  /** Number of sketches. */
   readonly size: number
   /** Candidates that are requested. */
   readonly expected: number

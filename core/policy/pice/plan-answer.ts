@@ -36,7 +36,6 @@ export const defaultPlanTerms: PlanTerms = {
   ],
 }
 
-/** An answer to plan. */
 export interface Question {
   /** l: foreseen length of the answer, corrected. */
   readonly expectedTokens: number

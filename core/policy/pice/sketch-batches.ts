@@ -13,7 +13,6 @@ export interface SketchBatch {
   readonly sketches: readonly PendingSketch[]
 }
 
-/** A sketch that waits, for the rules of dispatch. */
 interface Waiting extends WaitingExpansion {
   readonly client: string
   readonly pending: PendingSketch

@@ -36,7 +36,6 @@ export class SketchJobs {
     return nextMs
   }
 
-  /** A device is given sketches. */
   begin({ device, sketches }: SketchBatch, nowMs: number): SketchJob {
     this.#submitted += 1
     const seconds = predictedS(device, sketches)

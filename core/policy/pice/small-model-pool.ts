@@ -43,7 +43,6 @@ export type SmallModelPoolAction =
   /** `ended`: the pool is closed. */
   | { readonly kind: 'refuse'; readonly request: number; readonly why: 'unknown' | 'too large' | 'broken' | 'ended' }
   | { readonly kind: 'idle closed'; readonly request: number }
-  /** All models are closed. */
   | { readonly kind: 'ended' }
 
 interface PoolEntry extends PoolModel {

@@ -31,7 +31,6 @@ export interface SmallModelSpeed {
   readonly ability: number | undefined
 }
 
-/** A device that can expand sketches. */
 export interface ExpandingDevice {
   readonly device: string
   /** Ascending by ability, or by size where it is not measured. At least one. */
@@ -49,7 +48,6 @@ export interface ExpandingDevice {
 /** Devices that these stand for. */
 export const deviceCount = (devices: readonly ExpandingDevice[]): number => devices.reduce((sum, { count = 1 }) => sum + count, 0)
 
-/** An expansion that waits for a device. */
 export interface WaitingExpansion {
   readonly id: string
   readonly expectedTokens: number

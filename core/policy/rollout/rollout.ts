@@ -1,4 +1,3 @@
-/** How a rollout proceeds. */
 export interface RolloutTerms {
   /** Devices that start in any 60 s, at first; >= 1. */
   readonly ratePerMinute: number

@@ -11,7 +11,6 @@ const either: readonly Resumption[] = ['load', 'recompute']
 
 /** What streams read of the machine that they are in. */
 export interface ServedStreamHost {
-  /** Steps that have begun. */
   readonly stepsBegun: number
   readonly hasSlowTier: boolean
 }
@@ -217,7 +216,6 @@ export class ServedStream implements StreamState, UnsavedRows, KvAccount {
     this.#measure()
   }
 
-  /** No rows wait any more. */
   waitNoMore(): void {
     this.waitingRows = 0
     this.#measure()

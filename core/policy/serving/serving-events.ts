@@ -30,7 +30,6 @@ export interface StreamOwner {
   readonly client: string
 }
 
-/** What has happened to a stream. */
 type StreamInput =
   /** A device's stream. Without memory for its first positions it waits for them, as `admitted` or `fail` tells. */
   | ({

@@ -81,7 +81,6 @@ export class ServingMachine implements Machine<ServingInput, ServingAction> {
     return this.#streams.stepsBegun
   }
 
-  /** Answers that wait for their first step. */
   get waitingAnswers(): number {
     return this.#streams.answers.length
   }

@@ -11,7 +11,6 @@ export class SlowTierPages {
   readonly #streams: ServedStreams
   /** Rows are saved while their streams run. */
   readonly #writesThrough: boolean
-  /** Streams with pages. */
   readonly #saved = new Set<ServedStream>()
   /** Streams that may have complete pages to save. */
   readonly #due = new Set<ServedStream>()

@@ -20,7 +20,6 @@ export interface AnswerTimeline {
 /** How an answer was to read. */
 export interface ReadingExperience {
   readonly tokens: number
-  /** Sum of the tokens' weights. */
   readonly weightedTokens: number
   /** Undefined where no token arrived. */
   readonly ttftMs: number | undefined

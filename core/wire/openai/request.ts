@@ -46,7 +46,6 @@ export const commonFields = {
   /** Extensions. */
   brim: z
     .object({
-      /** Whether the report has the token ids. */
       token_ids: z.boolean().nullish(),
       /** Whether the device's small model may continue the answer without a bridge. */
       fallback: z.enum(['none', 'slm']).nullish(),

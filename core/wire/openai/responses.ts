@@ -131,7 +131,6 @@ export const ChatAnswer = z.object({
   ...report,
 })
 
-/** The response of POST /v1/completions. */
 export const CompletionAnswer = z.object({
   ...answer,
   object: z.literal('text_completion'),

@@ -36,7 +36,6 @@ export const homeDelivery: Readonly<Record<HomeLeaf, Delivery>> = {
   drain: { from: 'home', to: ['bridge'], qos: 1, retain: false },
 }
 
-/** The options of an MQTT publish. */
 export const publishOptions = ({ qos, retain }: Delivery) => ({ qos, retain })
 
 /** Of `leaves`, those below which bridges have topics of their own. */

@@ -44,7 +44,6 @@ export const expandedSentence = {
   sketch: count,
   /** Index of the sentence in its sketch. */
   sentence: count,
-  /** Index of the candidate. */
   candidate: z
     .int()
     .min(0)

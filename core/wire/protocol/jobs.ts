@@ -73,7 +73,6 @@ const Sampling = {
   seed: z.int().optional(),
 }
 
-/** Input of `slm.generate` and `hat.generate`. */
 export const GenerateInput = z
   .strictObject({
     ...Prompt,

@@ -62,7 +62,6 @@ export const acceptanceBench = tabledBench<AcceptanceRun, typeof options>({
   keptRuns: (runs) => runs.map(keptAcceptanceRun),
 })
 
-/** `brim bench acceptance` */
 export const command = benchCommand(acceptanceBench)
 
 /** @throws BrimError BUNDLE_INVALID, or REQUEST_INVALID for prompts, before a model is loaded */

@@ -98,7 +98,6 @@ export function acceptLengthsByPosition(
   })
 }
 
-/** Accept length of a drafter's runs. */
 const lengthOf = (drafter: DrafterKind, among = (_run: AcceptanceRun) => true): FigureRow<AcceptanceRun>[0] => {
   return (runs) => acceptLength(runs.filter((run) => run.drafter === drafter && among(run)))
 }

@@ -35,7 +35,6 @@ export const attackBench: Bench<typeof options> = {
   report: attackReport,
 }
 
-/** `brim bench attack` */
 export const command = benchCommand(attackBench)
 
 interface AttackLimits {

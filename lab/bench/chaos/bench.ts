@@ -33,7 +33,6 @@ export const chaosBench: Bench<typeof options> = {
   report: chaosReport,
 }
 
-/** `brim bench chaos` */
 export const command = benchCommand(chaosBench)
 
 const victims = ['agent', 'bridge', 'link', 'broker'] as const

@@ -47,7 +47,6 @@ export const discoBench: Bench<typeof options> = {
   report: discoReport,
 }
 
-/** `brim bench disco` */
 export const command = benchCommand(discoBench)
 
 /** @param folder of the data @param earlier whose replay is taken over */

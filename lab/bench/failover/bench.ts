@@ -38,7 +38,6 @@ export const failoverBench = tabledBench<FailoverRun, typeof options>({
   show: showFailover,
 })
 
-/** `brim bench failover` */
 export const command = benchCommand(failoverBench)
 
 /** @throws BrimError of a process that does not start */

@@ -19,7 +19,6 @@ export const bridgeFaults: ReadonlySet<FaultKind> = new Set(['kill', 'hang'])
 export interface Question {
   readonly prompt: readonly number[]
   readonly temperature: number
-  /** Seed of the sampling. */
   readonly seed: number
 }
 

@@ -62,7 +62,6 @@ export const fleetBench = tabledBench<AnyFleetRun, typeof options>({
   show: showFleet,
 })
 
-/** `brim bench fleet` */
 export const command = benchCommand(fleetBench)
 
 /** Of a fleet that connects, and then grows. In steps below its size, the work of those at rest would count as connecting. */

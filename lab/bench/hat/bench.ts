@@ -59,7 +59,6 @@ export const hatBench: Bench<typeof options> = {
   report: hatReport,
 }
 
-/** `brim bench hat` */
 export const command = benchCommand(hatBench)
 
 type Given = z.output<z.ZodObject<typeof options>>

@@ -22,7 +22,6 @@ function draftTable(rows: readonly OracleRow[]): Table {
   ])
 }
 
-/** How the table was made. */
 export const draftMethodText = `- \`draftOverOracle\`: after each token of greedy answers the drafter proposed 15 tokens (adapter and lookup, teacher-forced). From how many of
   them the LLM chose follows the time per token of any rule, by a cost model: a guess 2 ms, a row of the device's layers 1.5 ms, the cloud 5 ms, the
   paper's mean rates scaled to the bytes per state, and the round trip of the row. The agent's own rule learns from its rounds and sees the delay only

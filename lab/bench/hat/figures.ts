@@ -28,7 +28,6 @@ export const { medianOf, ratioOf } = figuresOver<HatRun, FigureName>(figuresOf, 
 
 export const runsOf = ({ runs }: Pick<BenchDocument, 'runs'>) => runs as readonly HatRun[]
 
-/** The runs that match and are not void. */
 export const validRuns = (runs: readonly HatRun[], wanted: Wanted<HatRun>) => select(runs, { isVoid: false, ...wanted })
 
 /** Mean time per token after the first, over all answers together. */

@@ -24,7 +24,6 @@ export interface HatRequest {
   readonly maxTokens: number
   /** Requests of different users share no cached prefix. */
   readonly user: string
-  /** Index of the device. */
   readonly device: number
   /** Since the load began; of one device alone, time of the link's traces. */
   readonly atMs: number

@@ -40,7 +40,6 @@ interface AlonePlan {
   /** Maximum length of an answer to a long prompt, in tokens. */
   readonly longTokens: number
   readonly secondTurns: number
-  /** Length of the first turn, in tokens. */
   readonly firstTurnTokens: number
   /** Prompts of maximum length. */
   readonly longest: number

@@ -47,7 +47,6 @@ export interface PrefillFigures {
   readonly limitMs: number
 }
 
-/** Purpose of a run. */
 export type Measured = 'loaded' | 'busy' | 'rates' | 'ablation' | 'alone' | 'rounds' | 'second-turn' | 'longest' | 'rtt'
 
 export interface Utilisation {

@@ -56,7 +56,6 @@ export type StrategyName = keyof typeof table
 export const strategies: Readonly<Record<StrategyName, Strategy>> = table
 export const strategyNames = Object.keys(table) as StrategyName[]
 
-/** The strategies compared under load. */
 export const compared = ['hat', 'u-sarathi', 'u-medusa', 'u-shape'] as const satisfies readonly StrategyName[]
 /** Rows of the ablation, in the paper's order. */
 export const ablation = [

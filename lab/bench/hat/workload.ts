@@ -9,7 +9,6 @@ export type WorkloadName = (typeof workloadNames)[number]
 /** Shorter prompts hold no question; longer ones leave too little of the demonstration model's context for an answer. */
 export const lengthLimits = { min: 24, max: 1_900 }
 
-/** A prompt of a chosen length. */
 export interface HatPrompt {
   readonly id: string
   readonly ids: readonly number[]
@@ -65,7 +64,6 @@ export function promptOfLength(dialogues: readonly FilePrompt[], at: number, len
   return { id: `${question.id}@${length}`, ids: ids.slice(-length) }
 }
 
-/** Prompts of one length. */
 export const promptsOf = (
   dialogues: readonly FilePrompt[],
   count: number,
@@ -88,9 +86,7 @@ export function workloadOf(
 
 export interface Arrival {
   readonly atMs: number
-  /** Index of the device. */
   readonly device: number
-  /** Index of the prompt. */
   readonly prompt: number
 }
 

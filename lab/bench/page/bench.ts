@@ -103,7 +103,6 @@ and Debian's Chromium without a window on the same cores.
   },
 })
 
-/** `brim bench page` */
 export const command = benchCommand(pageBench)
 
 /** @throws BrimError PREREQUISITE_MISSING without a browser */

@@ -30,7 +30,6 @@ export const piceBench: Bench<typeof options> = {
   report: piceReport,
 }
 
-/** `brim bench pice` */
 export const command = eitherCommand(benchCommand(piceBench), { pair: benchCommand(pairBench) })
 
 export async function benchPice(plan: Plan, { io, progress }: BenchContext): Promise<BenchResult> {

@@ -82,7 +82,6 @@ export const queueBench = tabledBench<QueueRun>({
   },
 })
 
-/** `brim bench queue` */
 export const command = benchCommand(queueBench)
 
 interface Effort {

@@ -111,7 +111,6 @@ export const simulatorBench = tabledBench<SimulatorRun>({
   },
 })
 
-/** `brim bench simulator` */
 export const command = benchCommand(simulatorBench)
 
 interface Effort {

@@ -41,7 +41,6 @@ export const structuredBench = tabledBench<StructuredRun, typeof options>({
   show: showStructured,
 })
 
-/** `brim bench structured` */
 export const command = benchCommand(structuredBench)
 
 async function measure(context: BenchContext, { seed, rttMs, ...given }: z.output<z.ZodObject<typeof options>>) {

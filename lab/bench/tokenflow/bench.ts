@@ -24,7 +24,6 @@ export const tokenFlowBench: Bench<typeof options> = {
   report: tokenFlowReport,
 }
 
-/** `brim bench tokenflow` */
 export const command = benchCommand(tokenFlowBench)
 
 export async function benchTokenFlow(plan: Plan, { io, progress }: BenchContext): Promise<BenchResult> {

@@ -145,7 +145,6 @@ function ablation(runs: readonly FlowRun[]): BarPanel[] {
   return [{ kind: 'bars', title: `Time of ${workload} without a technique`, yLabel: 's', groups }]
 }
 
-/** Runs of a workload with the lowest seed. */
 function firstSeed(runs: readonly FlowRun[], workload: WorkloadName): FlowRun[] {
   const own = select(runs, { workload }).filter(({ measured }) => measured !== 'ablation')
   const seed = Math.min(...own.map((run) => run.seed))

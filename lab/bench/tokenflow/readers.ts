@@ -5,7 +5,6 @@ import { playInTime } from '../in-time.ts'
 import { type FlowSample, spreadOver } from './timeline.ts'
 import type { FlowRequest } from './workload.ts'
 
-/** One request with its prompt. */
 export interface FlowPrompt extends FlowRequest {
   readonly ids: readonly number[]
 }

@@ -24,7 +24,6 @@ export interface SequenceOptions {
   readonly streams: boolean
   /** More tokens of a part are written. */
   wrote?(tokens: number): void
-  /** A part is complete. */
   partEnded?(part: number): void
   /** Its share of what a step has cost. */
   spent(joules: number): void

@@ -56,7 +56,6 @@ export const meanOver =
     return Number((values.reduce((sum, each) => sum + each, 0) / values.length).toPrecision(4))
   }
 
-/** A scenario with a share of its requests. */
 export function withShareOfRequests({ workload, ...rest }: Scenario, share: number): Scenario {
   return { ...rest, workload: { ...workload, requests: Math.ceil(share * workload.requests) } }
 }

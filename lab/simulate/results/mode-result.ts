@@ -77,7 +77,6 @@ export class ModeCounter {
     if (record.tokens > 1) answerTbtMs.add(record.tbtMs)
   }
 
-  /** Counts what another one has counted. */
   merge(other: ModeCounter): void {
     addTo(this.#refused, other.#refused)
     addTo(this.#work, other.#work)

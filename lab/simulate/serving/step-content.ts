@@ -9,7 +9,6 @@ export class StepContent {
   readonly devices = { streams: 0, rows: 0, kvPositions: 0, attended: 0 } satisfies StepWork
   /** Tokens of answers that are chosen: rows of the head. */
   chosen = 0
-  /** Rows of prompts. */
   promptRows = 0
 
   get rows(): number {

@@ -2,7 +2,6 @@ import type { AnswerRecord, RequestedAnswer } from './answer-record.ts'
 
 /** Where answers are counted. */
 export interface Collector {
-  /** The answer's first token has come. */
   first(request: RequestedAnswer, ttftMs: number): void
   /** `tokens` tokens came together, `ms` after the one before them. */
   gap(request: RequestedAnswer, ms: number, tokens: number): void

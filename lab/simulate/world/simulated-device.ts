@@ -6,7 +6,6 @@ import type { EnergyMeter } from './energy-meter.ts'
 import type { Processor } from './processor.ts'
 import type { SimulatedLink } from './simulated-link.ts'
 
-/** A device of the fleet. */
 export interface SimulatedDevice {
   readonly index: number
   /** Name of its group in the scenario. */

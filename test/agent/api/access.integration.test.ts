@@ -2,26 +2,25 @@ import { chmod, writeFile } from 'node:fs/promises'
 import { request as httpRequest } from 'node:http'
 import { join } from 'node:path'
 import OpenAI from 'openai'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { AgentSettings } from '../../../agent/config.ts'
-import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { startAgentWorld } from '../../support/agent-world.ts'
 import { brim as execute } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
+import { shared } from '../../support/shared.ts'
 
 const [key, nextKey] = ['a-key-of-32-characters-for-tests', 'another-key-of-32-characters-too']
 
-let world: AgentWorld
+const world = shared(startAgentWorld)
 let keyFile: string
 let apiUrl: string
 beforeAll(async () => {
-  world = await startAgentWorld()
   keyFile = join(world.dir, 'api.key')
   await writeFile(keyFile, `${key}\n${nextKey}\n`, { mode: 0o600 })
   const open = { apiHost: '0.0.0.0', apiKeyFile: keyFile, apiAllowedHosts: ['host.docker.internal', '172.17.0.1'] }
   const agent = await world.startAgent({ id: 'reachable', ...open })
   apiUrl = agent.apiUrl.replace('0.0.0.0', '127.0.0.1')
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 /** As a client that reaches the API by any name. */
 const statusOf = (headers: Record<string, string>, path = '/v1/models') =>

@@ -1,48 +1,25 @@
 import { request as httpRequest } from 'node:http'
 import { join } from 'node:path'
 import OpenAI from 'openai'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { tokenizerFolder } from '../../../core/model/bundle/manifest.ts'
-import { openRuntime } from '../../../core/model/engine/capi.ts'
-import { openModel } from '../../../core/model/engine/open-model.ts'
-import { referenceAnswer } from '../../../core/model/engine/reference.ts'
-import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
+import { greedy } from '../../../core/model/engine/sampler.ts'
 import { loadChatTemplate } from '../../../core/model/text/chat-template.ts'
-import { loadTokenizer, type TextTokenizer } from '../../../core/model/text/tokenizer.ts'
-import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { startAgentWorld } from '../../support/agent-world.ts'
+import { postJson } from '../../support/post-json.ts'
+import { openReference } from '../../support/reference-model.ts'
+import { shared } from '../../support/shared.ts'
 
 const messages = [{ role: 'user' as const, content: 'Where does the river rise?' }]
 
-let world: AgentWorld
+const world = shared(startAgentWorld)
+const reference = shared(() => openReference(world.bundle))
 let openai: OpenAI
-let tokenizer: TextTokenizer
 let chatIds: number[]
-let reference: (ids: readonly number[], sampling: Sampling, maxTokens: number) => Promise<number[]>
-let release: () => Promise<void>
 beforeAll(async () => {
-  world = await startAgentWorld()
   openai = new OpenAI({ baseURL: `${world.agent.apiUrl}/v1`, apiKey: 'none', maxRetries: 0 })
-  tokenizer = await loadTokenizer(join(world.bundle, tokenizerFolder))
-  const template = await loadChatTemplate(join(world.bundle, tokenizerFolder))
-  chatIds = tokenizer.encode(template!.render(messages), { addSpecialTokens: false })
-  const runtime = await openRuntime()
-  const model = await openModel(runtime, world.bundle, { parts: 'chain', threads: 1 })
-  const chain = model.chain({ cuts: 'half' })
-  reference = (ids, sampling, maxTokens) => referenceAnswer(chain, ids, sampling, maxTokens, model.manifest.tokens.eos)
-  release = async () => {
-    await model.release()
-    await runtime.close()
-  }
+  chatIds = reference.chatIds(messages)
 })
-afterAll(async () => {
-  await release()
-  await world[Symbol.asyncDispose]()
-})
-
-const textOf = (ids: readonly number[]) => {
-  const detokenizer = tokenizer.detokenizer()
-  return ids.map((id) => detokenizer.push(id)).join('')
-}
 
 interface Extended {
   brim: {
@@ -56,21 +33,17 @@ interface Extended {
 }
 
 async function post(path: string, body: unknown, headers: Record<string, string> = {}) {
-  const response = await fetch(`${world.agent.apiUrl}${path}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...headers },
-    body: typeof body === 'string' ? body : JSON.stringify(body),
-  })
+  const response = await postJson(`${world.agent.apiUrl}${path}`, body, headers)
   return { status: response.status, body: (await response.json()) as Record<string, never> }
 }
 
 describe('the unmodified openai package', () => {
   it('gets a whole chat answer', async () => {
-    const expected = await reference(chatIds, greedy, 12)
+    const expected = await reference.answer(chatIds, greedy, 12)
     const answer = await openai.chat.completions.create({ model: 'tiny-llama', messages, max_tokens: 12, temperature: 0 })
     expect(answer.choices[0]).toMatchObject({
       index: 0,
-      message: { role: 'assistant', content: textOf(expected) },
+      message: { role: 'assistant', content: reference.textOf(expected) },
       finish_reason: 'length',
     })
     expect(answer.usage).toEqual({ prompt_tokens: chatIds.length, completion_tokens: 12, total_tokens: chatIds.length + 12 })
@@ -78,7 +51,7 @@ describe('the unmodified openai package', () => {
   })
 
   it('gets the same answer as a stream, with usage and figures at the end', async () => {
-    const expected = await reference(chatIds, greedy, 12)
+    const expected = await reference.answer(chatIds, greedy, 12)
     const stream = await openai.chat.completions.create({
       model: 'brim',
       messages,
@@ -91,7 +64,7 @@ describe('the unmodified openai package', () => {
     const chunks = []
     for await (const chunk of stream) chunks.push(chunk)
     expect(chunks[0]!.choices[0]!.delta).toEqual({ role: 'assistant', content: '' })
-    expect(chunks.map((chunk) => chunk.choices[0]?.delta.content ?? '').join('')).toBe(textOf(expected))
+    expect(chunks.map((chunk) => chunk.choices[0]?.delta.content ?? '').join('')).toBe(reference.textOf(expected))
     expect(chunks.at(-2)!.choices[0]!.finish_reason).toBe('length')
     expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 12 } })
     for (const chunk of chunks.slice(-2) as unknown as Extended[]) {
@@ -101,8 +74,8 @@ describe('the unmodified openai package', () => {
   })
 
   it('completes a text, given as text or as tokens, streamed or not', async () => {
-    const ids = tokenizer.encode('The old mill')
-    const expected = textOf(await reference(ids, greedy, 10))
+    const ids = reference.tokenizer.encode('The old mill')
+    const expected = reference.textOf(await reference.answer(ids, greedy, 10))
     const options = { model: 'tiny-llama', max_tokens: 10, temperature: 0 }
     expect((await openai.completions.create({ ...options, prompt: 'The old mill' })).choices[0]!.text).toBe(expected)
     expect((await openai.completions.create({ ...options, prompt: ids })).choices[0]!.text).toBe(expected)
@@ -114,9 +87,9 @@ describe('the unmodified openai package', () => {
 
   it('completes several prompts in one request, as texts or as tokens, streamed or not', async () => {
     const prompts = ['The old mill', 'Where does']
-    const ids = prompts.map((prompt) => tokenizer.encode(prompt))
+    const ids = prompts.map((prompt) => reference.tokenizer.encode(prompt))
     const expected: string[] = []
-    for (const each of ids) expected.push(textOf(await reference(each, greedy, 10)))
+    for (const each of ids) expected.push(reference.textOf(await reference.answer(each, greedy, 10)))
     const options = { model: 'brim', max_tokens: 10, temperature: 0 }
     for (const prompt of [prompts, ids]) {
       const { choices, usage } = await openai.completions.create({ ...options, prompt })
@@ -136,7 +109,7 @@ describe('the unmodified openai package', () => {
     const { choices, usage } = await openai.chat.completions.create(request)
     const sampling = { temperature: 0.8, topK: 0, topP: 1 }
     for (const [index, { message }] of choices.entries())
-      expect(message.content).toBe(textOf(await reference(chatIds, { ...sampling, seed: 42 + index }, 8)))
+      expect(message.content).toBe(reference.textOf(await reference.answer(chatIds, { ...sampling, seed: 42 + index }, 8)))
     expect(choices.map(({ index }) => index)).toEqual([0, 1, 2])
     expect(usage!.prompt_tokens).toBe(chatIds.length)
     const contents = ['', '', '']
@@ -159,15 +132,15 @@ describe('the unmodified openai package', () => {
     const template = await loadChatTemplate(join(world.bundle, tokenizerFolder))
     const prompt = template!.render(conversation as never)
     expect(prompt).toMatch(/"name": "level".*"river": "Aare"/)
-    const ids = tokenizer.encode(prompt, { addSpecialTokens: false })
+    const ids = reference.tokenizer.encode(prompt, { addSpecialTokens: false })
     const options = { model: 'brim', max_tokens: 8, temperature: 0, messages: conversation }
     const answer = await openai.chat.completions.create(options)
-    expect(answer.choices[0]!.message.content).toBe(textOf(await reference(ids, greedy, 8)))
+    expect(answer.choices[0]!.message.content).toBe(reference.textOf(await reference.answer(ids, greedy, 8)))
   })
 
   it('samples as the reference does with a seed, and differently each time without one', async () => {
     const sampling = { temperature: 0.8, topK: 0, topP: 0.95, seed: 42 }
-    const expected = textOf(await reference(chatIds, sampling, 12))
+    const expected = reference.textOf(await reference.answer(chatIds, sampling, 12))
     const ask = async (seed?: number) => {
       const settings = { temperature: 0.8, top_p: 0.95, max_tokens: 12, ...(seed === undefined ? {} : { seed }) }
       return (await openai.chat.completions.create({ model: 'brim', messages, ...settings })).choices[0]!.message.content
@@ -178,7 +151,7 @@ describe('the unmodified openai package', () => {
 
   it('samples with penalties and min_p as the reference does, and reports log probabilities, whole and streamed', async () => {
     const sampling = { temperature: 0.8, topK: 0, topP: 1, minP: 0.01, presencePenalty: 0.4, frequencyPenalty: 0.9, seed: 42 }
-    const ids = await reference(chatIds, sampling, 12)
+    const ids = await reference.answer(chatIds, sampling, 12)
     const request = {
       model: 'brim',
       messages,
@@ -193,8 +166,8 @@ describe('the unmodified openai package', () => {
     }
     const { choices } = await openai.chat.completions.create(request)
     const { content } = choices[0]!.logprobs!
-    expect(choices[0]!.message.content).toBe(textOf(ids))
-    expect(Buffer.from(content!.flatMap(({ bytes }) => bytes!)).toString()).toBe(textOf(ids))
+    expect(choices[0]!.message.content).toBe(reference.textOf(ids))
+    expect(Buffer.from(content!.flatMap(({ bytes }) => bytes!)).toString()).toBe(reference.textOf(ids))
     expect(content).toHaveLength(12)
     for (const { token, bytes, logprob, top_logprobs: top } of content!) {
       expect(Buffer.from(bytes!).toString()).toBe(token)
@@ -223,7 +196,7 @@ describe('the unmodified openai package', () => {
   })
 
   it('stops before a stop string', async () => {
-    const full = textOf(await reference(chatIds, greedy, 24))
+    const full = reference.textOf(await reference.answer(chatIds, greedy, 24))
     const stop = full.slice(4, 6)
     const answer = await openai.chat.completions.create({ model: 'brim', messages, max_tokens: 24, temperature: 0, stop })
     expect(answer.choices[0]).toMatchObject({ message: { content: full.slice(0, full.indexOf(stop)) }, finish_reason: 'stop' })
@@ -238,7 +211,7 @@ describe('the unmodified openai package', () => {
       openai.chat.completions.create({ ...options, messages: inParts }),
       openai.chat.completions.create({ ...options, messages }),
     ])
-    const expected = textOf(await reference(chatIds, greedy, 8))
+    const expected = reference.textOf(await reference.answer(chatIds, greedy, 8))
     expect(answers.map((answer) => answer.choices[0]!.message.content)).toEqual([expected, expected, expected])
     const model = { object: 'model', owned_by: 'brim' }
     expect((await openai.models.list()).data).toMatchObject([
@@ -417,12 +390,12 @@ describe('a request that cannot be served', () => {
 describe('a client that disconnects', () => {
   it.each([true, false])('stops the session on both sides (stream: %s)', async (stream) => {
     const leaving = new AbortController()
-    const request = fetch(`${world.agent.apiUrl}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 500, temperature: 0, stream }),
-      signal: leaving.signal,
-    })
+    const request = postJson(
+      `${world.agent.apiUrl}/v1/completions`,
+      { prompt: [5, 6, 7], max_tokens: 500, temperature: 0, stream },
+      {},
+      leaving.signal,
+    )
     if (stream) await (await request).body!.getReader().read()
     else await expect.poll(async () => (await world.bridgeHealth()).sessions).toBe(1)
     leaving.abort()
@@ -438,11 +411,7 @@ describe('a client that disconnects', () => {
 
 describe('a response', () => {
   const send = (body: object, headers: Record<string, string> = {}, path = '/v1/chat/completions') =>
-    fetch(`${world.agent.apiUrl}${path}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', ...headers },
-      body: JSON.stringify(body),
-    })
+    postJson(`${world.agent.apiUrl}${path}`, body, headers)
 
   it("has an id of its own or of the client's, whole, streamed, failed or unknown", async () => {
     const asked = { messages, max_tokens: 2 }

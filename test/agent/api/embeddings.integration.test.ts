@@ -1,41 +1,32 @@
 import { join } from 'node:path'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Agent } from '../../../agent/agent.ts'
 import { buildBundle } from '../../../core/model/bundle/build.ts'
 import { fixtureDir } from '../../oracle/fixtures.ts'
-import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
-import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
+import { startAgentWorld } from '../../support/agent-world.ts'
+import { startTestBridge } from '../../support/bridge.ts'
+import { postJson } from '../../support/post-json.ts'
+import { shared } from '../../support/shared.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 const dir = tempDir()
 const bundle = join(dir.path, 'embed')
-let world: AgentWorld
-let agent: Agent
-let bridge: TestBridge
+const world = shared(startAgentWorld)
+beforeAll(() =>
+  buildBundle({ checkpoint: fixtureDir('llama'), out: bundle, embedding: 'mean', format: 'fp32', name: 'tiny-embed' }),
+)
+const agent = shared(() => world.startAgent({ id: 'embedding', embedding: bundle }))
+const bridge = shared(() => startTestBridge({ bundle: world.bundle, stateDir: join(dir.path, 'bridge'), embedding: bundle }))
 let urls: readonly string[]
 beforeAll(async () => {
-  await buildBundle({ checkpoint: fixtureDir('llama'), out: bundle, embedding: 'mean', format: 'fp32', name: 'tiny-embed' })
-  world = await startAgentWorld()
-  agent = await world.startAgent({ id: 'embedding', embedding: bundle })
-  bridge = await startTestBridge({ bundle: world.bundle, stateDir: join(dir.path, 'bridge'), embedding: bundle })
   urls = [agent.apiUrl, bridge.httpUrl]
 })
-afterAll(async () => {
-  await bridge.close()
-  await world[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
-})
+afterAll(() => dir[Symbol.dispose]())
 
 const clientOf = (at: number) => new OpenAI({ baseURL: `${urls[at]}/v1`, apiKey: 'none', maxRetries: 0 })
 const cosine = (a: readonly number[], b: readonly number[]) => a.reduce((sum, value, i) => sum + value * b[i]!, 0)
 
-const post = (url: string, body: object) =>
-  fetch(`${url}/v1/embeddings`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'brim', ...body }),
-  })
+const post = (url: string, body: object) => postJson(`${url}/v1/embeddings`, { model: 'brim', ...body })
 
 describe.each([
   ['agent', 0],

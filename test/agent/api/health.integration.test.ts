@@ -1,17 +1,14 @@
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { portOf, startRelay } from '../../../lab/cluster/relay.ts'
-import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { startAgentWorld } from '../../support/agent-world.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { enrolDevice } from '../../support/enrol-device.ts'
+import { shared } from '../../support/shared.ts'
 import { tinyBundle } from '../../support/tiny-bundle.ts'
 
-let world: AgentWorld
-beforeAll(async () => {
-  world = await startAgentWorld()
-})
-afterAll(() => world[Symbol.asyncDispose]())
+const world = shared(startAgentWorld)
 
 const eventually = <T>(read: () => Promise<T>) => expect.poll(read, { timeout: 10_000 })
 const get = async (apiUrl: string, path: string) => {

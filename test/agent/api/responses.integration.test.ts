@@ -1,13 +1,15 @@
 import { Ajv } from 'ajv'
 import OpenAI from 'openai'
 import type { ResponseInput, ResponseStreamEvent } from 'openai/resources/responses/responses'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { TokenEndpoint } from '../../../core/answer/endpoint/endpoint.ts'
 import { loadTextModel } from '../../../core/answer/endpoint/text-model.ts'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import { readManifest } from '../../../core/model/bundle/bundle.ts'
-import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { startAgentWorld } from '../../support/agent-world.ts'
 import { startTestApi } from '../../support/api.ts'
+import { postJson } from '../../support/post-json.ts'
+import { shared } from '../../support/shared.ts'
 
 /** Short, and without texts: the tiny model reads few tokens, and ends no text. */
 const parameters = { type: 'object', properties: { c: { enum: ['R', 'O'] } }, required: ['c'], additionalProperties: false }
@@ -16,15 +18,13 @@ const input = 'Where does the river rise?'
 const messages = [{ role: 'user' as const, content: input }]
 const greedy = { model: 'brim', temperature: 0 }
 
-let world: AgentWorld
+const world = shared(startAgentWorld)
 let urls: readonly string[]
 let servers: readonly OpenAI[]
 beforeAll(async () => {
-  world = await startAgentWorld()
   urls = [world.agent.apiUrl, world.bridge.httpUrl]
   servers = urls.map((url) => new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 }))
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 type Create = OpenAI.Responses.ResponseCreateParamsNonStreaming
 
@@ -106,11 +106,7 @@ describe.each([
       .finalResponse()
     expect(final).toMatchObject({ status: 'incomplete', output_text: expect.any(String) })
     expect(final.output_text).not.toBe('')
-    const raw = await fetch(`${urls[at]}/v1/responses`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ ...greedy, input, max_output_tokens: 4, stream: true }),
-    })
+    const raw = await postJson(`${urls[at]}/v1/responses`, { ...greedy, input, max_output_tokens: 4, stream: true })
     const blocks = (await raw.text()).trim().split('\n\n')
     for (const block of blocks) {
       const [, name, data] = /^event: (.+)\ndata: (.+)$/.exec(block) ?? []

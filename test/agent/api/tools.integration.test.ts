@@ -1,7 +1,8 @@
 import { Ajv } from 'ajv'
 import OpenAI from 'openai'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { startAgentWorld } from '../../support/agent-world.ts'
+import { shared } from '../../support/shared.ts'
 
 /** Short: the tiny model reads few tokens. */
 const parameters = { type: 'object', properties: { c: { enum: ['R', 'O'] } }, required: ['c'], additionalProperties: false }
@@ -9,17 +10,15 @@ const tools = [{ type: 'function' as const, function: { name: 'w', parameters, s
 const messages = [{ role: 'user' as const, content: 'Rain?' }]
 const base = { model: 'brim', messages, max_tokens: 110, temperature: 1 }
 
-let world: AgentWorld
+const world = shared(startAgentWorld)
 let servers: readonly (readonly [string, OpenAI])[]
 beforeAll(async () => {
-  world = await startAgentWorld()
   const at = (url: string) => new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 })
   servers = [
     ['agent', at(world.agent.apiUrl)],
     ['bridge', at(world.bridge.httpUrl)],
   ]
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 /** The model has random weights: what it writes is kept to the tools alone. */
 describe.each([

@@ -1,5 +1,4 @@
 import { execFileSync } from 'node:child_process'
-import { once } from 'node:events'
 import {
   appendFileSync,
   cpSync,
@@ -13,10 +12,9 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { BundleFolder } from '../../../agent/bundles/bundle-folder.ts'
 import { fetchFile } from '../../../agent/bundles/fetch-file.ts'
 import type { BrimError } from '../../../core/kit/base/errors.ts'
@@ -24,31 +22,28 @@ import type { Manifest } from '../../../core/model/bundle/manifest.ts'
 import { modelIdOf } from '../../../core/model/bundle/model-id.ts'
 import { newSigningKey, readSigner, type Signer, signatureFile } from '../../../core/wire/signing/signature.ts'
 import { addSignature } from '../../../core/wire/signing/signature-file.ts'
+import { onLoopback } from '../../../lab/cluster/loopback-server.ts'
 import { type InstallSettings, installInto, jobContext, noPatience, patienceOf } from '../../support/install.ts'
 import { sha256Of } from '../../support/sha256-of.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { fresh, shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 import { type TinyBundle, tinyBundle } from '../../support/tiny-bundle.ts'
 
-let bundle: TinyBundle
-beforeAll(async () => {
-  bundle = await tinyBundle()
-})
-afterAll(() => bundle[Symbol.dispose]())
+const bundle = shared(tinyBundle)
 
 /** A static server with ranges, whose responses a test can replace. */
-let server: Server
+let server: Awaited<ReturnType<typeof onLoopback>>
 let base: string
 let root: string
 let requests: { path: string; range: string | undefined; authorization: string | undefined }[]
 let respond: (request: IncomingMessage, response: ServerResponse, body: Buffer) => boolean
-let dir: TempDir
+const dir = fresh(tempDir)
 beforeEach(async () => {
-  dir = tempDir()
   requests = []
   respond = () => false
   root = join(dir.path, 'served')
   cpSync(bundle.path, root, { recursive: true })
-  server = createServer((request, response) => {
+  const files = createServer((request, response) => {
     const path = request.url!.slice(1)
     const { range, authorization } = request.headers
     requests.push({ path, range, authorization })
@@ -59,15 +54,11 @@ beforeEach(async () => {
     const from = Number(/^bytes=(\d+)-$/.exec(range ?? '')?.[1] ?? 0)
     const head = from > 0 ? { 'content-range': `bytes ${from}-${body.length - 1}/${body.length}` } : {}
     response.writeHead(from > 0 ? 206 : 200, head).end(body.subarray(from))
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  })
+  server = await onLoopback(files)
+  base = `http://127.0.0.1:${server.port}`
 })
-afterEach(() => {
-  server.closeAllConnections()
-  server.close()
-  dir[Symbol.dispose]()
-})
+afterEach(() => server[Symbol.asyncDispose]())
 
 const servedHash = () => sha256Of(join(root, 'manifest.json'))
 const state = () => join(dir.path, 'state')

@@ -6,21 +6,21 @@ import type { AddressInfo, Server } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { run } from '../../../brim.ts'
 import { addLogin } from '../../../core/kit/login/logins.ts'
 import { readRecording } from '../../../core/wire/openai/recorded-answer.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
 import { captureIo } from '../../support/captured-io.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { runBrim } from '../../support/run-brim.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/tls/${name}.pem`, import.meta.url))
 
-let dir: TempDir
+const dir = shared(tempDir)
 let bridge: TestBridge
 let key: string
 beforeAll(async () => {
-  dir = tempDir()
   const tls = { cert: fixture('first.cert'), key: join(dir.path, 'key.pem') }
   copyFileSync(fixture('first.key'), tls.key)
   chmodSync(tls.key, 0o600)
@@ -31,17 +31,11 @@ beforeAll(async () => {
     code: 0,
   })
 })
-afterAll(async () => {
-  await bridge.close()
-  dir[Symbol.dispose]()
-})
+afterAll(() => bridge.close())
 
 const env = () => ({ HOME: join(dir.path, 'home') })
 
-async function brim(argv: readonly string[], stdin = ''): Promise<{ code: number; out: string; err: string }> {
-  const { io, out, err } = captureIo({ env: env(), stdin })
-  return { code: await run([...argv], io), out: out(), err: err() }
-}
+const brim = (argv: readonly string[], stdin = '') => runBrim(argv, { env: env(), stdin })
 
 async function newKey(name: string): Promise<string> {
   const argv = ['bridge', 'key', 'create', '--name', name, '--role', 'client', '--state-dir', join(dir.path, 'bridge')]

@@ -4,6 +4,7 @@ import { run } from '../../../brim.ts'
 import type { Spending } from '../../../core/wire/protocol/spending.ts'
 import { startTestApi } from '../../support/api.ts'
 import { captureIo } from '../../support/captured-io.ts'
+import { runBrim } from '../../support/run-brim.ts'
 import { someSpending } from '../../support/spending.ts'
 
 const card = { name: 'none', family: 'llama', parameters: 0, createdBy: 'test', createdAt: '2026-01-01T00:00:00Z' }
@@ -11,10 +12,8 @@ const card = { name: 'none', family: 'llama', parameters: 0, createdBy: 'test', 
 async function budgetOf(spending: Spending, ...more: string[]) {
   const endpoint = { model: { name: 'none' }, async *answer() {} }
   const api = await startTestApi({ card }, endpoint, { spending: () => spending })
-  const { io, out, err } = captureIo({})
   try {
-    const code = await run(['agent', 'budget', '--api', api.url, ...more], io)
-    return { code, out: out(), err: err() }
+    return await runBrim(['agent', 'budget', '--api', api.url, ...more])
   } finally {
     await api.close()
   }

@@ -1,19 +1,16 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { exitCodeOf, toErrorText } from '../../../core/kit/base/errors.ts'
 import { lockFolder } from '../../../core/kit/store/lock-folder.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
-import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
+import { shared } from '../../support/shared.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
-let world: AgentWorld
-beforeAll(async () => {
-  world = await startAgentWorld()
-})
-afterAll(() => world[Symbol.asyncDispose]())
+const world = shared(startAgentWorld)
 
 describe('brim ask', () => {
   const question = ['ask', 'Where is the mill?', '--max-tokens', '9', '--api']

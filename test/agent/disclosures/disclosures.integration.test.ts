@@ -1,27 +1,26 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { type Agent, startAgent } from '../../../agent/agent.ts'
 import { disclosureTables } from '../../../agent/disclosures/ledger.ts'
 import { openDatabase } from '../../../core/kit/store/open-database.ts'
 import { readSse } from '../../../core/wire/openai/sse-reader.ts'
 import type { Disclosure, DisclosureList } from '../../../core/wire/protocol/disclosures.ts'
 import { Cluster } from '../../../lab/cluster/cluster.ts'
-import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { ask, linked } from '../../support/asking-agent.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { failing, scriptedUpstream, streamed } from '../../support/scripted-upstream.ts'
+import { shared } from '../../support/shared.ts'
 import { mountMissing, smallDisk } from '../../support/small-disk.ts'
 
-let world: AgentWorld
+const world = shared(startAgentWorld)
 let slm: string
 beforeAll(async () => {
-  world = await startAgentWorld()
   slm = await buildSlmBundle(world.dir)
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 const question = 'Where is the river?'
 async function listOf({ apiUrl }: Pick<Agent, 'apiUrl'>, query = ''): Promise<DisclosureList> {

@@ -10,8 +10,9 @@ import type { Store } from '../../../core/kit/store/open-database.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
 import { memoryDisclosures } from '../../../lab/bench/hat/memory-disclosures.ts'
 import { recordingLogger } from '../../support/recording-logger.ts'
+import { fresh } from '../../support/shared.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const server = new URL('http://10.0.0.9:8000/v1/chat/completions')
 const bridge = 'wss://10.0.0.5:7070/v1/data'
@@ -24,17 +25,15 @@ const request = (answer?: number): AnswerRequest => ({
   ...(answer !== undefined && { disclosed: { answer } }),
 })
 
-let dir: TempDir
+const dir = fresh(tempDir)
 let stores: Store[] = []
 let now = Date.UTC(2026, 5, 1)
 beforeEach(() => {
-  dir = tempDir()
   now = Date.UTC(2026, 5, 1)
 })
 afterEach(() => {
   for (const store of stores) store.close()
   stores = []
-  dir[Symbol.dispose]()
 })
 
 const path = () => join(dir.path, 'disclosures.sqlite')

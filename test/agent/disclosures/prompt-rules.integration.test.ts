@@ -1,8 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { Agent } from '../../../agent/agent.ts'
 import { readAgentConfig } from '../../../agent/config.ts'
 import { PrivacyConfig } from '../../../agent/disclosures/config.ts'
@@ -12,11 +11,14 @@ import { Prompt } from '../../../core/answer/endpoint/prompt.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
 import type { ChatMessage } from '../../../core/model/text/chat-message.ts'
 import type { DisclosureList } from '../../../core/wire/protocol/disclosures.ts'
-import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { onLoopback } from '../../../lab/cluster/loopback-server.ts'
+import { buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { ask, linked } from '../../support/asking-agent.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
+import { postJson } from '../../support/post-json.ts'
 import { recordingLogger } from '../../support/recording-logger.ts'
+import { shared } from '../../support/shared.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 
 const never = new AbortController().signal
@@ -86,18 +88,14 @@ describe('rules by the words of prompts', () => {
 })
 
 describe('a classifier', () => {
-  const servers: ReturnType<typeof createServer>[] = []
+  const servers: AsyncDisposable[] = []
   afterEach(async () => {
-    for (const server of servers.splice(0)) {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    }
+    for (const server of servers.splice(0)) await server[Symbol.asyncDispose]()
   })
   async function classifier(listener: RequestListener) {
-    const server = createServer(listener)
+    const server = await onLoopback(createServer(listener))
     servers.push(server)
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}/classify`
+    return `http://127.0.0.1:${server.port}/classify`
   }
   const replying = (body: string, status = 200) => classifier((_, response) => void response.writeHead(status).end(body))
   const verdict = async (
@@ -157,16 +155,14 @@ describe('a classifier', () => {
 })
 
 describe('an agent with rules', () => {
-  let world: AgentWorld
+  const world = shared(startAgentWorld)
   let agent: Agent
   beforeAll(async () => {
-    world = await startAgentWorld()
     const slm = await buildSlmBundle(world.dir)
     const privacy = { rules: ['medical=private:(?i)biopsy', 'staff=local:salary'] }
     agent = await world.startAgent({ id: 'ruled', slms: [slm], server: { at: 'bridge' }, dispatch: { mode: 'cloud' }, privacy })
     await linked(agent)
   })
-  afterAll(() => world[Symbol.asyncDispose]())
 
   const asking = (content: string) => ({ messages: [{ role: 'user', content }] })
   const entries = async ({ apiUrl }: Agent = agent) => {
@@ -203,12 +199,7 @@ describe('an agent with rules', () => {
     const ids = await ask(agent, { mode: 'private', token_ids: true }, { max_tokens: 1 })
     expect(ids.status).toBe(200)
     const { apiUrl } = agent
-    const post = (body: object) =>
-      fetch(`${apiUrl}/v1/completions`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify(body),
-      })
+    const post = (body: object) => postJson(`${apiUrl}/v1/completions`, body)
     await (await post({ prompt: 'a salary', max_tokens: 3, stream: true, brim: { mode: 'cloud' } })).text()
     expect(await entries()).toMatchObject([{ mode: 'local', rule: 'staff' }])
   })

@@ -1,26 +1,25 @@
 import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { bridgeLlm } from '../../../agent/disco/bridge-llm.ts'
 import type { AnswerRequest, TokenDelta } from '../../../core/answer/endpoint/endpoint.ts'
 import { Prompt } from '../../../core/answer/endpoint/prompt.ts'
-import { loadTextModel, type TextModel } from '../../../core/answer/endpoint/text-model.ts'
+import { loadTextModel } from '../../../core/answer/endpoint/text-model.ts'
 import type { UpstreamLimits } from '../../../core/answer/upstream/endpoint.ts'
 import { type LeavingOf, leftByClients } from '../../../core/answer/upstream/leaving.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { KeptConnections } from '../../../core/kit/base/kept-connections.ts'
-import { openRuntime } from '../../../core/model/engine/capi.ts'
-import { openModel } from '../../../core/model/engine/open-model.ts'
-import { referenceAnswer } from '../../../core/model/engine/reference.ts'
-import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
+import { greedy } from '../../../core/model/engine/sampler.ts'
 import { unpackIds } from '../../../core/wire/protocol/token-ids.ts'
 import { memoryDisclosures } from '../../../lab/bench/hat/memory-disclosures.ts'
 import { startRelay } from '../../../lab/cluster/relay.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
-import { healthOf, startTestBridge, type TestBridge } from '../../support/bridge.ts'
+import { healthOf, startTestBridge } from '../../support/bridge.ts'
+import { openReference } from '../../support/reference-model.ts'
 import { failing, type Received, scriptedUpstream, startStream } from '../../support/scripted-upstream.ts'
+import { shared } from '../../support/shared.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const testLimits: UpstreamLimits = {
   requests: 4,
@@ -35,33 +34,15 @@ const testLimits: UpstreamLimits = {
   answerBytes: 65_536,
 }
 
-let dir: TempDir
-let bridge: TestBridge
-let model: TextModel
+const dir = shared(tempDir)
+const reference = shared(async () => openReference(await buildTextBundle(dir.path, { adapter: false })))
+const bridge = shared(() => startTestBridge({ bundle: reference.bundle, stateDir: join(dir.path, 'bridge') }))
+const model = shared(() => loadTextModel(reference.bundle, reference.manifest))
 let prompt: Prompt
 let promptIds: readonly number[]
-let reference: (ids: readonly number[], sampling: Sampling, maxTokens: number) => Promise<number[]>
-let release: () => Promise<void>
 beforeAll(async () => {
-  dir = tempDir()
-  const bundle = await buildTextBundle(dir.path, { adapter: false })
-  bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'bridge') })
-  const runtime = await openRuntime()
-  const opened = await openModel(runtime, bundle, { parts: 'chain', threads: 1 })
-  model = await loadTextModel(bundle, opened.manifest)
   prompt = new Prompt({ kind: 'chat', messages: [{ role: 'user', content: 'Where does the river rise?' }] })
   promptIds = await prompt.idsFor(model, '', never)
-  const chain = opened.chain({ cuts: 'half' })
-  reference = (ids, sampling, maxTokens) => referenceAnswer(chain, ids, sampling, maxTokens, opened.manifest.tokens.eos)
-  release = async () => {
-    await opened.release()
-    await runtime.close()
-  }
-})
-afterAll(async () => {
-  await release()
-  await bridge.close()
-  dir[Symbol.dispose]()
 })
 
 const never = new AbortController().signal
@@ -104,7 +85,7 @@ const tokensOf = (deltas: readonly TokenDelta[]) => deltas.flatMap(({ tokens }) 
 describe("the bridge's own model", () => {
   it('answers with the tokens of the reference, from its start or after tokens of another endpoint', async () => {
     const llm = endpointAt(bridge.httpUrl)
-    const expected = await reference(promptIds, sampling, 12)
+    const expected = await reference.answer(promptIds, sampling, 12)
     const whole = await deltasOf(llm)
     expect(tokensOf(whole)).toEqual(expected)
     expect(whole.at(-1)).toMatchObject({ end: 'length', source: { kind: 'bridge' } })

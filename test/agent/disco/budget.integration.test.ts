@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { Agent } from '../../../agent/agent.ts'
 import type { AgentSettings } from '../../../agent/config.ts'
 import { spendingTables } from '../../../agent/disco/spending-ledger.ts'
@@ -7,19 +7,19 @@ import { run } from '../../../brim.ts'
 import type { SideCost } from '../../../core/answer/endpoint/figures.ts'
 import { openDatabase } from '../../../core/kit/store/open-database.ts'
 import type { Spending } from '../../../core/wire/protocol/spending.ts'
-import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { captureIo } from '../../support/captured-io.ts'
+import { postJson } from '../../support/post-json.ts'
+import { shared } from '../../support/shared.ts'
 
 /** A dollar a token, so that costs are counts. */
 const server = { at: 'bridge', price: '1000000/1000000' } as const
 
-let world: AgentWorld
+const world = shared(startAgentWorld)
 let slm: string
 beforeAll(async () => {
-  world = await startAgentWorld()
   slm = await buildSlmBundle(world.dir)
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 async function startAgent(id: string, settings: Partial<AgentSettings> = {}): Promise<Agent> {
   const agent = await world.startAgent({ id, slms: [slm], server, ...settings })
@@ -29,10 +29,11 @@ async function startAgent(id: string, settings: Partial<AgentSettings> = {}): Pr
 
 async function ask({ apiUrl }: Agent, mode: string, more: object = {}) {
   const messages = [{ role: 'user', content: 'Where is the river?' }]
-  const response = await fetch(`${apiUrl}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ messages, temperature: 0, max_tokens: 12, brim: { mode, ignore_eos: true, ...more } }),
+  const response = await postJson(`${apiUrl}/v1/chat/completions`, {
+    messages,
+    temperature: 0,
+    max_tokens: 12,
+    brim: { mode, ignore_eos: true, ...more },
   })
   const { brim, error } = (await response.json()) as {
     readonly brim: { readonly disco: { readonly exhausted: string | null; readonly cost: Record<'device' | 'server', SideCost> } }
@@ -136,17 +137,17 @@ describe('the budget of an agent', () => {
   it('frees what an answer had reserved whose client leaves, and counts what was written', async () => {
     const agent = await startAgent('left', { budget: { dollars: 10_000 } })
     const leaving = new AbortController()
-    const response = await fetch(`${agent.apiUrl}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
+    const response = await postJson(
+      `${agent.apiUrl}/v1/completions`,
+      {
         prompt: 'The river',
         max_tokens: 200,
         stream: true,
         brim: { mode: 'cloud', ignore_eos: true, tokens_per_s: 2 },
-      }),
-      signal: leaving.signal,
-    })
+      },
+      {},
+      leaving.signal,
+    )
     await response.body!.getReader().read()
     expect((await spendingOf(agent)).server.reservedDollars).toBeGreaterThan(100)
     leaving.abort()

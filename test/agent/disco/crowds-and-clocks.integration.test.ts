@@ -9,21 +9,18 @@ import { startBrim } from '../../../lab/cluster/processes.ts'
 import { buildSlmBundle } from '../../support/agent-world.ts'
 import { askStreaming } from '../../support/ask-streaming.ts'
 import { piece, scriptedUpstream, startStream, streamed } from '../../support/scripted-upstream.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let dir: TempDir
+const dir = shared(tempDir)
 let slm: string
 const agents: Agent[] = []
 beforeAll(async () => {
-  dir = tempDir()
   slm = await buildSlmBundle(dir.path)
 })
-afterEach(() => {
-  vi.useRealTimers()
-})
+afterEach(() => vi.useRealTimers())
 afterAll(async () => {
   for (const agent of agents) await agent.close()
-  dir[Symbol.dispose]()
 })
 
 async function startDevice(id: string, settings: Partial<AgentSettings>, clock?: Clock): Promise<Agent> {

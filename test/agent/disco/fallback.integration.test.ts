@@ -1,28 +1,28 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { LocalModel } from '../../../agent/slm/local-model.ts'
 import type { AnswerReport } from '../../../core/answer/endpoint/report.ts'
 import { referenceAnswer } from '../../../core/model/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
 import type { TextTokenizer } from '../../../core/model/text/tokenizer.ts'
 import { readSse } from '../../../core/wire/openai/sse-reader.ts'
-import { type FallbackDevice, type FallbackWorld, startFallbackWorld } from '../../support/fallback-world.ts'
+import { type FallbackDevice, startFallbackWorld } from '../../support/fallback-world.ts'
+import { postJson } from '../../support/post-json.ts'
+import { shared } from '../../support/shared.ts'
 
 const messages = [{ role: 'user', content: 'Tell me a story about a king.' }]
 const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
 /** Tokens of the answer when its bridge stops. */
 const tokensBefore = 9
 
-let world: FallbackWorld
+const world = shared(startFallbackWorld)
 let promptIds: number[]
 /** Position at which the bridge stops. */
 let midAnswer: number
 beforeAll(async () => {
-  world = await startFallbackWorld()
   promptIds = world.text.tokenizer.encode(world.text.chatTemplate!.render(messages), { addSpecialTokens: false })
   // Prefill gives the first token, and each token's row the next.
   midAnswer = promptIds.length + tokensBefore - 1
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 interface Answer {
   choices: { message: { content: string }; finish_reason: string }[]
@@ -32,16 +32,12 @@ interface Answer {
 }
 
 const post = (device: FallbackDevice, fields: object = {}, path = 'chat/completions') =>
-  fetch(`${device.api.url}/v1/${path}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({
-      ...(path === 'chat/completions' ? { messages } : {}),
-      max_tokens: 60,
-      temperature: 0,
-      brim: { fallback: 'slm', token_ids: true },
-      ...fields,
-    }),
+  postJson(`${device.api.url}/v1/${path}`, {
+    ...(path === 'chat/completions' ? { messages } : {}),
+    max_tokens: 60,
+    temperature: 0,
+    brim: { fallback: 'slm', token_ids: true },
+    ...fields,
   })
 const whole = async (...request: Parameters<typeof post>) => (await (await post(...request)).json()) as Answer
 

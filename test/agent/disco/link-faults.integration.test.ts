@@ -4,33 +4,28 @@ import type { Agent } from '../../../agent/agent.ts'
 import { loadTextModel } from '../../../core/answer/endpoint/text-model.ts'
 import { readManifest } from '../../../core/model/bundle/bundle.ts'
 import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
-import { portOf, type Relay, startRelay } from '../../../lab/cluster/relay.ts'
-import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { portOf, startRelay } from '../../../lab/cluster/relay.ts'
+import { buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { askStreaming, question } from '../../support/ask-streaming.ts'
 import { ask } from '../../support/asking-agent.ts'
 import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
+import { shared } from '../../support/shared.ts'
 
 const prompt = Array.from({ length: 20 }, (_, at) => 3 + at)
 const tokens = 400
 
-let world: AgentWorld
-let relay: Relay
+const world = shared(startAgentWorld)
+const relay = shared(() => startRelay(1))
 let bridge: TestBridge
 let agent: Agent
 beforeAll(async () => {
-  world = await startAgentWorld()
   // Device and bridge keep their control connection: what breaks is the data plane, and the bridge's HTTP with it.
-  relay = await startRelay(1)
   const dataUrl = `ws://127.0.0.1:${relay.port}/v1/data`
   bridge = await startTestBridge({ bundle: world.bundle, stateDir: join(world.dir, 'cut-bridge'), dataUrl })
   relay.target = portOf(bridge.httpUrl)
   agent = await startAgent('cut', await buildSlmBundle(world.dir, 150))
 })
-afterAll(async () => {
-  await world[Symbol.asyncDispose]()
-  await bridge.close()
-  await relay[Symbol.asyncDispose]()
-})
+afterAll(() => bridge.close())
 
 async function startAgent(id: string, slm: string): Promise<Agent> {
   const server = { at: 'bridge' as const }

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { discoEndpoint } from '../../../agent/disco/endpoint.ts'
 import type { EndpointPlan } from '../../../agent/disco/plan.ts'
 import { hatEndpoint } from '../../../agent/hat/endpoint.ts'
@@ -15,7 +15,8 @@ import type { Sampling } from '../../../core/model/engine/sampler.ts'
 import type { PreferredSide } from '../../../core/policy/disco/controller-plan.ts'
 import { reportedSide } from '../../../core/policy/disco/state.ts'
 import { answerPlan, answerSide } from '../../support/answer-plan.ts'
-import { type FallbackWorld, startFallbackWorld } from '../../support/fallback-world.ts'
+import { startFallbackWorld } from '../../support/fallback-world.ts'
+import { shared } from '../../support/shared.ts'
 import { unrecorded } from '../../support/unrecorded.ts'
 
 const sampling: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
@@ -23,13 +24,11 @@ const messages = [{ role: 'user', content: 'Tell me a story about a king.' }]
 const maxTokens = 40
 const never = Number.POSITIVE_INFINITY
 
-let world: FallbackWorld
+const world = shared(startFallbackWorld)
 let hat: TokenEndpoint
 beforeAll(async () => {
-  world = await startFallbackWorld()
   hat = hatEndpoint(world.hat.options(), world.text)
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 const requestOf = (more: Partial<AnswerRequest> = {}): AnswerRequest => ({
   prompt: new Prompt({ kind: 'chat', messages }),

@@ -1,37 +1,31 @@
-import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
-import { createServer, type Socket } from 'node:net'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { Agent } from '../../../agent/agent.ts'
-import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { onLoopback } from '../../../lab/cluster/loopback-server.ts'
+import { buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { ask, health, linked, sourcesOf, stream } from '../../support/asking-agent.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { failing, scriptedUpstream, streamed } from '../../support/scripted-upstream.ts'
+import { shared } from '../../support/shared.ts'
 
-let world: AgentWorld
+const world = shared(startAgentWorld)
 let slm: string
 beforeAll(async () => {
-  world = await startAgentWorld()
   slm = await buildSlmBundle(world.dir)
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 /** Counts connections and never answers. */
 async function startListener() {
-  const sockets: Socket[] = []
-  const server = createServer((socket) => void sockets.push(socket.on('error', () => {})))
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  const address = server.address() as { port: number }
-  return {
-    url: `http://127.0.0.1:${address.port}/v1`,
-    connections: () => sockets.length,
-    async [Symbol.asyncDispose]() {
-      for (const socket of sockets) socket.destroy()
-      await new Promise((resolve) => server.close(resolve))
-    },
-  }
+  let connections = 0
+  const server = createServer((socket) => {
+    connections += 1
+    socket.on('error', () => {})
+  })
+  const { port, ...open } = await onLoopback(server)
+  return { ...open, url: `http://127.0.0.1:${port}/v1`, connections: () => connections }
 }
 
 describe('an agent whose server is its bridge', () => {

@@ -1,21 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { startAgent } from '../../../agent/agent.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { pacedSmallModel } from '../../../lab/baselines/paced-model.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
 import { startShapedLink } from '../../../lab/cluster/shaped-link.ts'
-import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { ask, linked, sourcesOf, stream } from '../../support/asking-agent.ts'
+import { shared } from '../../support/shared.ts'
 
-let world: AgentWorld
+const world = shared(startAgentWorld)
 let slm: string
 beforeAll(async () => {
-  world = await startAgentWorld()
   slm = await buildSlmBundle(world.dir)
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 describe('an answer whose link fails and returns', () => {
   it('goes on with the small model, and then with HAT again', async () => {

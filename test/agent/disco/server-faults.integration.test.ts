@@ -10,12 +10,14 @@ import { askStreaming, question } from '../../support/ask-streaming.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { fixtureHost } from '../../support/device-fixture.ts'
+import { postJson } from '../../support/post-json.ts'
 import { failing, finish, piece, scriptedUpstream, sse, startStream, streamed } from '../../support/scripted-upstream.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 type Script = Parameters<typeof scriptedUpstream>[number]
 
-let dir: TempDir
+const dir = shared(tempDir)
 let slm: string
 let agent: Agent
 let upstream: Awaited<ReturnType<typeof scriptedUpstream>>
@@ -24,7 +26,6 @@ let respond: Script
 /** Or to those for one model. */
 const byModel = new Map<unknown, Script>()
 beforeAll(async () => {
-  dir = tempDir()
   // Its texts have words.
   slm = await ensureDemoBundle('slm-deep')
   upstream = await scriptedUpstream((response, received) => (byModel.get(received.body.model) ?? respond)(response, received))
@@ -37,7 +38,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await agent.close()
   await upstream[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
 })
 
 let started = 0
@@ -152,12 +152,12 @@ it('a client that leaves while a server is silent frees its connection, and what
   respond = silent
   const before = upstream.requests.length
   const leaving = new AbortController()
-  const request = fetch(`${agent.apiUrl}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ messages: question, stream: true, brim: { mode: 'cloud', fallback: 'slm' } }),
-    signal: leaving.signal,
-  })
+  const request = postJson(
+    `${agent.apiUrl}/v1/chat/completions`,
+    { messages: question, stream: true, brim: { mode: 'cloud', fallback: 'slm' } },
+    {},
+    leaving.signal,
+  )
   await expect.poll(() => upstream.requests.length).toBe(before + 1)
   leaving.abort()
   await expect(request).rejects.toThrow()

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { DataLink } from '../../../agent/link/data-link.ts'
 import type { LinkSession } from '../../../agent/link/link-session.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
@@ -9,21 +9,20 @@ import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
 import { dataLinkTo } from '../../support/data-link.ts'
 import { startDataPlane, testModelId } from '../../support/data-plane.ts'
-import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+import { startHatWorld } from '../../support/hat-world.ts'
 import { scriptedPart } from '../../support/scripted-part.ts'
+import { shared } from '../../support/shared.ts'
 
 const never = new AbortController().signal
 const sampling = { temperature: 0, topK: 0, topP: 1, seed: 0 }
-let world: HatWorld
+const world = shared(async () => startHatWorld({ bundle: await ensureDemoBundle() }))
 let coders: StateCoders
 let modelId: string
 
 beforeAll(async () => {
-  world = await startHatWorld({ bundle: await ensureDemoBundle() })
   coders = stateCoders(world.model.manifest)!
   modelId = world.model.manifest.modelId
 })
-afterAll(() => world?.[Symbol.asyncDispose]())
 
 const randomIds = (count: number, seed: number) => {
   const random = seededRandom(seed)

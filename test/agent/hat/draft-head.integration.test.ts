@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { openDeviceModel } from '../../../agent/hat/open-device-model.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { buildBundle } from '../../../core/model/bundle/build.ts'
@@ -8,26 +8,21 @@ import { adapterDrafter } from '../../../core/model/draft/adapter-drafter.ts'
 import { referenceAnswer } from '../../../core/model/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
 import { fixtureDir } from '../../oracle/fixtures.ts'
-import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { startHatWorld } from '../../support/hat-world.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const fixtures = fileURLToPath(new URL('../../oracle/fixtures', import.meta.url))
 const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
 const random = seededRandom(3)
 const prompt = Array.from({ length: 21 }, () => Math.floor(random.next() * 160))
 
-let dir: TempDir
-let world: HatWorld
-beforeAll(async () => {
-  dir = tempDir()
+const dir = shared(tempDir)
+const world = shared(async () => {
   const bundle = join(dir.path, 'bundle')
   const draftHead = join(fixtures, 'draft-heads', 'qwen')
   await buildBundle({ checkpoint: fixtureDir('llama'), out: bundle, format: 'fp32', split: 1, draftHead })
-  world = await startHatWorld({ bundle, settings: { chunkTokens: 8, draftLimit: 6 } })
-})
-afterAll(async () => {
-  await world[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
+  return startHatWorld({ bundle, settings: { chunkTokens: 8, draftLimit: 6 } })
 })
 
 describe('an answer that a published draft head drafts', () => {

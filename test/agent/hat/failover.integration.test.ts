@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { HatOptions } from '../../../agent/hat/hat-options.ts'
 import type { Bridge } from '../../../cloud-bridge/bridge.ts'
 import { type Clock, systemClock } from '../../../core/kit/base/clock.ts'
@@ -9,24 +9,17 @@ import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
 import { portOf, type Relay, startRelay, through } from '../../../lab/cluster/relay.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { dataLinkTo } from '../../support/data-link.ts'
-import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+import { startHatWorld } from '../../support/hat-world.ts'
+import { shared } from '../../support/shared.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
 const random = seededRandom(23)
 const randomIds = (count: number) => Array.from({ length: count }, () => Math.floor(random.next() * 160))
 
-let world: HatWorld
+const world = shared(() => startHatWorld({ settings: { chunkTokens: 8, draftLimit: 6 } }))
 /** A second bridge of the same fleet. */
-let other: HatWorld
-beforeAll(async () => {
-  world = await startHatWorld({ settings: { chunkTokens: 8, draftLimit: 6 } })
-  other = await startHatWorld({ bundle: world.bundle, settings: { chunkTokens: 8, draftLimit: 6 } })
-})
-afterAll(async () => {
-  await other[Symbol.asyncDispose]()
-  await world[Symbol.asyncDispose]()
-})
+const other = shared(() => startHatWorld({ bundle: world.bundle, settings: { chunkTokens: 8, draftLimit: 6 } }))
 
 /** A device's link by way of a relay; `onExchange` is called before each frame, with its number. */
 const relayed = (relay: Relay, onExchange: (frame: number) => void, clock: Clock = systemClock) =>

@@ -9,6 +9,7 @@ import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
 import { startAgentWorld } from '../../support/agent-world.ts'
 import { type HeaderEntry, tinyCheckpoint } from '../../support/checkpoint.ts'
 import { startHatWorld } from '../../support/hat-world.ts'
+import { postJson } from '../../support/post-json.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 const hidden = 64
@@ -58,10 +59,11 @@ describe('rows that fp16 cannot hold', () => {
 describe('a bundle without an adapter', () => {
   it('decodes one token per round trip, as the reference does', async () => {
     await using world = await startAgentWorld({ adapter: false })
-    const response = await fetch(`${world.agent.apiUrl}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ prompt: [5, 6, 7, 8, 9], max_tokens: 12, temperature: 0, brim: { token_ids: true } }),
+    const response = await postJson(`${world.agent.apiUrl}/v1/completions`, {
+      prompt: [5, 6, 7, 8, 9],
+      max_tokens: 12,
+      temperature: 0,
+      brim: { token_ids: true },
     })
     const { brim } = (await response.json()) as { brim: object }
     const model = await openBundle(world.bundle, { parts: 'chain', threads: 1 })

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { HatOptions } from '../../../agent/hat/hat-options.ts'
 import { decodeHalves } from '../../../core/kit/base/half.ts'
 import { type Random, seededRandom } from '../../../core/kit/base/random.ts'
@@ -10,7 +10,8 @@ import { referenceAnswer } from '../../../core/model/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
 import { type States, sliceStates } from '../../../core/wire/protocol/states.ts'
 import { alteredPart } from '../../support/altered-part.ts'
-import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+import { startHatWorld } from '../../support/hat-world.ts'
+import { shared } from '../../support/shared.ts'
 import { TimelessSpeed } from '../../support/timeless-speed.ts'
 
 const vocab = 160
@@ -18,11 +19,7 @@ const maxTokens = 14
 /** Chunks and single steps differ by rounding, a row of another prefix by tenths. */
 const tolerance = 0.01
 
-let world: HatWorld
-beforeAll(async () => {
-  world = await startHatWorld({ settings: { chunkTokens: 8, draftLimit: 5 } })
-})
-afterAll(() => world[Symbol.asyncDispose]())
+const world = shared(() => startHatWorld({ settings: { chunkTokens: 8, draftLimit: 5 } }))
 
 /** Rows on the wire or of the adapter, with the tokens on which alone they should depend. */
 interface Observation {

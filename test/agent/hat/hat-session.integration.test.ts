@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { drafterMaker } from '../../../agent/hat/create-drafter.ts'
 import type { HatOptions } from '../../../agent/hat/hat-options.ts'
 import { PrefixMemory } from '../../../agent/hat/prefix-memory.ts'
@@ -11,13 +11,13 @@ import { adapterDrafter } from '../../../core/model/draft/adapter-drafter.ts'
 import { type Drafter, stateless } from '../../../core/model/draft/drafter.ts'
 import { referenceAnswer } from '../../../core/model/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
-
 import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import type { States } from '../../../core/wire/protocol/states.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
 import { alteredPart } from '../../support/altered-part.ts'
 import { dataLinkTo } from '../../support/data-link.ts'
-import { type HatWorld, startHatWorld, withoutDrafts } from '../../support/hat-world.ts'
+import { startHatWorld, withoutDrafts } from '../../support/hat-world.ts'
+import { shared } from '../../support/shared.ts'
 
 const vocab = 160
 const contextLimit = 256
@@ -26,11 +26,7 @@ const randomIds = (count: number) => Array.from({ length: count }, () => Math.fl
 const prompt = randomIds(21)
 const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
 
-let world: HatWorld
-beforeAll(async () => {
-  world = await startHatWorld({ settings: { chunkTokens: 8, draftLimit: 6 } })
-})
-afterAll(() => world[Symbol.asyncDispose]())
+const world = shared(() => startHatWorld({ settings: { chunkTokens: 8, draftLimit: 6 } }))
 
 const reference = (maxTokens: number, sampling = greedy, eos: number[] = [], ids = prompt) =>
   referenceAnswer(world.chain, ids, sampling, maxTokens, eos)

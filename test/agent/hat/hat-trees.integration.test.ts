@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { drafterMaker, drafterNames } from '../../../agent/hat/create-drafter.ts'
 import type { HatOptions } from '../../../agent/hat/hat-options.ts'
 import { PrefixMemory } from '../../../agent/hat/prefix-memory.ts'
@@ -12,8 +12,9 @@ import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
 import type { DraftTree } from '../../../core/policy/hat/draft-tree.ts'
 import { medusaDrafter } from '../../../lab/baselines/medusa-drafter.ts'
 import { buildDrafterBundle } from '../../support/drafter-bundle.ts'
-import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { startHatWorld } from '../../support/hat-world.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 import { TimelessSpeed } from '../../support/timeless-speed.ts'
 
 const vocab = 160
@@ -21,16 +22,10 @@ const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
 const seeded = seededRandom(31)
 const randomIds = (count: number) => Array.from({ length: count }, () => Math.floor(seeded.next() * vocab))
 
-let dir: TempDir
-let world: HatWorld
-beforeAll(async () => {
-  dir = tempDir()
+const dir = shared(tempDir)
+const world = shared(async () => {
   const bundle = await buildDrafterBundle(dir.path)
-  world = await startHatWorld({ bundle, settings: { chunkTokens: 8, draftLimit: 8 } })
-})
-afterAll(async () => {
-  await world[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
+  return startHatWorld({ bundle, settings: { chunkTokens: 8, draftLimit: 8 } })
 })
 
 const reference = (prompt: readonly number[], maxTokens: number, sampling = greedy) =>

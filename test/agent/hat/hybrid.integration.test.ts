@@ -13,20 +13,17 @@ import { fixtureDir } from '../../oracle/fixtures.ts'
 import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
 import { randomStates } from '../../support/random-states.ts'
 import { openStream, testServing } from '../../support/serving.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let dir: TempDir
+const dir = shared(tempDir)
 let world: HatWorld
 beforeAll(async () => {
-  dir = tempDir()
   const bundle = `${dir.path}/bundle`
   await buildBundle({ checkpoint: fixtureDir('qwen3-5'), out: bundle, split: 2, format: 'fp32' })
   world = await startHatWorld({ bundle, settings: { chunkTokens: 16 } })
 })
-afterAll(async () => {
-  await world[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
-})
+afterAll(() => world[Symbol.asyncDispose]())
 
 const random = seededRandom(5)
 const randomIds = (count: number) => Array.from({ length: count }, () => Math.floor(random.next() * 480))

@@ -10,22 +10,20 @@ import { openBundle } from '../../../core/model/engine/open-bundle.ts'
 import { compareWithReference } from '../../../core/model/engine/reference.ts'
 import type { Sampling } from '../../../core/model/engine/sampler.ts'
 import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
-import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { startAgentWorld } from '../../support/agent-world.ts'
 import { alteredPart } from '../../support/altered-part.ts'
 import { startTestApi } from '../../support/api.ts'
 import { dataLinkTo } from '../../support/data-link.ts'
+import { postJson } from '../../support/post-json.ts'
 import { recordingLogger } from '../../support/recording-logger.ts'
+import { shared } from '../../support/shared.ts'
 
-let world: AgentWorld
+const world = shared(startAgentWorld)
 let device: DeviceModel
 beforeAll(async () => {
-  world = await startAgentWorld()
   device = await openDeviceModel({ bundle: world.bundle, threads: 1, medusa: false })
 })
-afterAll(async () => {
-  await device.close()
-  await world[Symbol.asyncDispose]()
-})
+afterAll(() => device.close())
 
 /** An API of this device that calls `onStep` before its `step`-th input step, or before it opens a session (0). */
 async function startObservedApi(step: number, onStep: () => void) {
@@ -125,19 +123,16 @@ it('concurrent clients, some of which disconnect, get the reference’s answers,
   })
   const answers = await Promise.all(
     requests.map(async ({ prompt, sampling, leavesAfterMs }, at) => {
-      const response = fetch(`${world.agent.apiUrl}/v1/completions`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({
-          prompt,
-          max_tokens: leavesAfterMs === undefined ? 20 : 400,
-          temperature: sampling.temperature,
-          seed: sampling.seed,
-          stream: leavesAfterMs !== undefined && at % 2 === 0,
-          brim: { token_ids: true },
-        }),
-        ...(leavesAfterMs === undefined ? {} : { signal: AbortSignal.timeout(leavesAfterMs) }),
-      })
+      const body = {
+        prompt,
+        max_tokens: leavesAfterMs === undefined ? 20 : 400,
+        temperature: sampling.temperature,
+        seed: sampling.seed,
+        stream: leavesAfterMs !== undefined && at % 2 === 0,
+        brim: { token_ids: true },
+      }
+      const signal = leavesAfterMs === undefined ? null : AbortSignal.timeout(leavesAfterMs)
+      const response = postJson(`${world.agent.apiUrl}/v1/completions`, body, {}, signal)
       if (leavesAfterMs === undefined) return ((await (await response).json()) as { brim: { tokenIds: number[] } }).brim.tokenIds
       await response.then((streaming) => streaming.text()).catch(() => {})
       return undefined

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { HatOptions } from '../../../agent/hat/hat-options.ts'
 import type { LinkSession } from '../../../agent/link/link-session.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
@@ -10,19 +10,18 @@ import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import { draftAheadSteps } from '../../../core/policy/hat/draft-ahead-steps.ts'
 import { rowBytes } from '../../../core/wire/protocol/frame.ts'
 import { alteredPart } from '../../support/altered-part.ts'
-import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+import { startHatWorld } from '../../support/hat-world.ts'
+import { shared } from '../../support/shared.ts'
 
 const prompt = Array.from({ length: 21 }, (_, at) => 3 * at + 2)
 const maxTokens = 12
 const hidden = 64
 
-let world: HatWorld
+const world = shared(() => startHatWorld({ settings: { chunkTokens: 16, draftLimit: 6 } }))
 let expected: readonly number[]
 beforeAll(async () => {
-  world = await startHatWorld({ settings: { chunkTokens: 16, draftLimit: 6 } })
   expected = await referenceAnswer(world.chain, prompt, greedy, maxTokens, [])
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 /** Opens sessions and applies `change` to each. */
 const opening = (change: (session: LinkSession) => void): Partial<HatOptions> => ({

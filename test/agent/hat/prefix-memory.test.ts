@@ -1,25 +1,20 @@
 import fc from 'fast-check'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { PrefixMemory } from '../../../agent/hat/prefix-memory.ts'
 import type { PrefixHandle } from '../../../agent/link/link-session.ts'
 import { DeviceStream } from '../../../core/model/draft/device-stream.ts'
 import { openBundle } from '../../../core/model/engine/open-bundle.ts'
-import type { LoadedModel } from '../../../core/model/engine/open-model.ts'
 import { type AlteredPart, alteredPart } from '../../support/altered-part.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
-import { type TinyBundle, tinyBundle } from '../../support/tiny-bundle.ts'
+import { fresh, shared } from '../../support/shared.ts'
+import { tinyBundle } from '../../support/tiny-bundle.ts'
 
-let bundle: TinyBundle
-let model: LoadedModel
+const bundle = shared(tinyBundle)
+const model = shared(() => openBundle(bundle.path, { parts: ['input'], threads: 1 }))
 let input: AlteredPart
-let clock: ReturnType<typeof fakeClock>
+const clock = fresh(fakeClock)
 let memory: PrefixMemory
-beforeAll(async () => {
-  bundle = await tinyBundle()
-  model = await openBundle(bundle.path, { parts: ['input'], threads: 1 })
-})
 beforeEach(() => {
-  clock = fakeClock()
   input = alteredPart(model.part('input'), {})
   memory = new PrefixMemory(clock, 1_000)
 })
@@ -27,10 +22,7 @@ afterEach(() => {
   memory.release()
   expect(input.usedBytes()).toBe(0)
 })
-afterAll(async () => {
-  await model.release()
-  bundle[Symbol.dispose]()
-})
+afterAll(() => model.release())
 
 const given = (handle: string, length: number): PrefixHandle => ({ handle, bridge: 'bridge-1', length })
 const ids = (count: number, first = 0) => Array.from({ length: count }, (_, at) => (first + at) % 160)

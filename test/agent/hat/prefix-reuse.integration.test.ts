@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { HatOptions } from '../../../agent/hat/hat-options.ts'
 import { PrefixMemory } from '../../../agent/hat/prefix-memory.ts'
 import type { LinkSessionOptions } from '../../../agent/link/link-session.ts'
@@ -9,17 +9,14 @@ import { referenceAnswer } from '../../../core/model/engine/reference.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
 import { alteredPart } from '../../support/altered-part.ts'
 import { healthOf } from '../../support/bridge.ts'
-import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+import { startHatWorld } from '../../support/hat-world.ts'
+import { shared } from '../../support/shared.ts'
 
 const random = seededRandom(31)
 const randomIds = (count: number) => Array.from({ length: count }, () => Math.floor(random.next() * 160))
 const settings = { chunkTokens: 16, draftLimit: 6 }
 
-let world: HatWorld
-beforeAll(async () => {
-  world = await startHatWorld({ settings })
-})
-afterAll(() => world[Symbol.asyncDispose]())
+const world = shared(() => startHatWorld({ settings }))
 
 const reference = (ids: readonly number[], maxTokens: number, of = world) => referenceAnswer(of.chain, ids, greedy, maxTokens, [])
 

@@ -1,15 +1,14 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { beforeAll, expect, it } from 'vitest'
 import type { EndpointFigures } from '../../../core/answer/endpoint/figures.ts'
-import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { ask, linked } from '../../support/asking-agent.ts'
+import { shared } from '../../support/shared.ts'
 
-let world: AgentWorld
+const world = shared(() => startAgentWorld({ adapter: false }))
 let slm: string
 beforeAll(async () => {
-  world = await startAgentWorld({ adapter: false })
   slm = await buildSlmBundle(world.dir)
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 it.each(['slm', 'auto'] as const)(
   'an agent without an adapter answers privately with its small model drafting (%s)',

@@ -8,32 +8,28 @@ import { compareWithReference, referenceAnswer } from '../../../core/model/engin
 import type { Sampling } from '../../../core/model/engine/sampler.ts'
 import type { Grammar } from '../../../core/model/grammar/grammar.ts'
 import { createGrammars, type Grammars } from '../../../core/model/grammar/grammars.ts'
-import { loadTokenizer, type TextTokenizer } from '../../../core/model/text/tokenizer.ts'
+import { loadTokenizer } from '../../../core/model/text/tokenizer.ts'
 import { randomSchema } from '../../../lab/random-schema.ts'
 import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const checkpoint = 'models/demo/llm'
-let dir: TempDir
+const dir = shared(tempDir)
 let world: HatWorld
 let grammars: Grammars
-let tokenizer: TextTokenizer
+const tokenizer = shared(() => loadTokenizer(checkpoint))
 let eos: readonly number[]
 let prompt: readonly number[]
 
 beforeAll(async () => {
-  dir = tempDir()
   const { manifest, dir: bundle } = await buildBundle({ checkpoint, format: 'fp32', out: join(dir.path, 'bundle'), split: 1 })
   eos = manifest.tokens.eos
   world = await startHatWorld({ bundle, settings: { draftLimit: 8 } })
   grammars = createGrammars(checkpoint, eos)
-  tokenizer = await loadTokenizer(checkpoint)
   prompt = tokenizer.encode('<|im_start|>user\nMake up an example.<|im_end|>\n<|im_start|>assistant\n')
 })
-afterAll(async () => {
-  await world?.[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
-})
+afterAll(() => world?.[Symbol.asyncDispose]())
 
 const textOf = (tokens: readonly number[]) => tokenizer.decode(tokens, { skipSpecialTokens: true })
 const ended = (tokens: readonly number[]) => eos.includes(tokens.at(-1)!)

@@ -14,12 +14,13 @@ import { type Clock, systemClock } from '../../../core/kit/base/clock.ts'
 import { openDatabase } from '../../../core/kit/store/open-database.ts'
 import { JobEvent } from '../../../core/wire/protocol/jobs.ts'
 import { buildSlmBundle, buildTextBundle } from '../../support/agent-world.ts'
-import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
+import { startHatWorld } from '../../support/hat-world.ts'
+import { shared } from '../../support/shared.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let dir: TempDir
-let world: HatWorld
+const dir = shared(tempDir)
+const world = shared(async () => startHatWorld({ bundle: await buildTextBundle(dir.path) }))
 /** Steps of the small model, or rounds of the split model. */
 let steps = 0
 const jobHandlers: Record<string, JobHandler> = {}
@@ -32,8 +33,6 @@ function advancingClock(): Clock {
 }
 
 beforeAll(async () => {
-  dir = tempDir()
-  world = await startHatWorld({ bundle: await buildTextBundle(dir.path) })
   const { manifest } = world.model
   const local = await openLocalModel({ bundle: await buildSlmBundle(dir.path), threads: 1 })
   closers.push(local.close)
@@ -66,8 +65,6 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   for (const close of closers) await close()
-  await world[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
 })
 
 it.each(['slm.generate', 'hat.generate'])(

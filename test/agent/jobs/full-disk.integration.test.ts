@@ -1,16 +1,16 @@
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { deviceTopic } from '../../../core/wire/protocol/topics.ts'
-import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { startAgentWorld } from '../../support/agent-world.ts'
 import { watchTopic } from '../../support/broker.ts'
+import { shared } from '../../support/shared.ts'
 
-let world: AgentWorld
+const world = shared(startAgentWorld)
 let disk: string
 let isMounted = false
 beforeAll(async () => {
-  world = await startAgentWorld()
   disk = join(world.dir, 'disk')
   mkdirSync(disk)
   try {
@@ -19,9 +19,6 @@ beforeAll(async () => {
   } catch {
     // Not as an ordinary user.
   }
-})
-afterAll(async () => {
-  await world[Symbol.asyncDispose]()
 })
 
 const fromBridge = async (path: string, init?: RequestInit) => (await fetch(`${world.bridge.httpUrl}${path}`, init)).json()

@@ -7,6 +7,7 @@ import { DeviceSpeed } from '../../../core/policy/hat/device-speed.ts'
 import { memoryDisclosures } from '../../../lab/bench/hat/memory-disclosures.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { startTestBridge } from '../../support/bridge.ts'
+import { postJson } from '../../support/post-json.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
@@ -36,11 +37,7 @@ it('a device learns from a bridge how long its own model takes to begin', async 
     await expect.poll(() => link.connected).toBe(true)
     expect(link.answerTtftMs).toBeUndefined()
     const startedMs = performance.now()
-    const response = await fetch(`${bridge.httpUrl}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ prompt: 'Where?', max_tokens: 6 }),
-    })
+    const response = await postJson(`${bridge.httpUrl}/v1/completions`, { prompt: 'Where?', max_tokens: 6 })
     expect(response.status).toBe(200)
     const tookMs = performance.now() - startedMs
     await expect.poll(() => link.answerTtftMs?.weight, { timeout: 5_000 }).toBeCloseTo(1)

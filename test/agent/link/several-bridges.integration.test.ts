@@ -1,20 +1,20 @@
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { BridgeSettings } from '../../../cloud-bridge/config.ts'
 import { readManifest } from '../../../core/model/bundle/bundle.ts'
 import { readSse } from '../../../core/wire/openai/sse-reader.ts'
-import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { startAgentWorld } from '../../support/agent-world.ts'
 import { healthOf, startTestBridge, type TestBridge } from '../../support/bridge.ts'
+import { postJson } from '../../support/post-json.ts'
 import { startOpenBroker } from '../../support/served-broker.ts'
+import { shared } from '../../support/shared.ts'
 import { connectDevice, type TestDevice } from '../../support/test-device.ts'
 
-let world: AgentWorld
+const world = shared(startAgentWorld)
 let width: number
 beforeAll(async () => {
-  world = await startAgentWorld()
   width = (await readManifest(world.bundle)).dims.hidden
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 const start = (id: string, settings: Partial<BridgeSettings> = {}) =>
   startTestBridge({ id, bundle: world.bundle, stateDir: join(world.dir, id), ...settings })
@@ -29,11 +29,7 @@ async function oneSessionOfKv(): Promise<Partial<BridgeSettings>> {
 const sessionsAt = async (bridge: TestBridge) => (await healthOf(bridge)).sessions
 const agentHealth = async (apiUrl: string) => (await fetch(`${apiUrl}/health`)).json()
 const ask = (apiUrl: string, fields: object = {}) =>
-  fetch(`${apiUrl}/v1/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0, ...fields }),
-  })
+  postJson(`${apiUrl}/v1/completions`, { prompt: [5, 6, 7], max_tokens: 4, temperature: 0, ...fields })
 
 async function occupy(bridge: TestBridge, sessions: number): Promise<TestDevice> {
   const device = await connectDevice(bridge.dataUrl, 'occupant', width)

@@ -1,21 +1,14 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { DeviceDetails } from '../../../core/wire/protocol/http/devices.ts'
-import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
-import { type FixtureHost, fixtureHost } from '../../support/device-fixture.ts'
+import { startAgentWorld } from '../../support/agent-world.ts'
+import { fixtureHost } from '../../support/device-fixture.ts'
+import { shared } from '../../support/shared.ts'
 
-let world: AgentWorld
-let orin: FixtureHost
-beforeAll(async () => {
-  orin = fixtureHost('agx-orin-jp6')
-  world = await startAgentWorld()
-})
-afterAll(async () => {
-  await world[Symbol.asyncDispose]()
-  orin[Symbol.dispose]()
-})
+const world = shared(startAgentWorld)
+const orin = shared(() => fixtureHost('agx-orin-jp6'))
 
 async function scrape(apiUrl: string) {
   const response = await fetch(`${apiUrl}/metrics`)

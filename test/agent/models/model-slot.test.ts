@@ -1,22 +1,22 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { type ActiveModel, ModelSlot, type OpenSlotModel } from '../../../agent/models/model-slot.ts'
+import { fresh } from '../../support/shared.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 interface Model extends OpenSlotModel {
   readonly folder: string
 }
 
-let dir: TempDir
+const dir = fresh(tempDir)
 let open: Set<string>
 let slot: ModelSlot<Model>
 const folder = (name: string) => join(dir.path, name)
 const never = new AbortController().signal
 const admit = async (opened: ActiveModel<Model>) => opened
 beforeEach(async () => {
-  dir = tempDir()
   open = new Set()
   for (const name of ['a', 'b', 'placed']) {
     mkdirSync(folder(name))
@@ -28,7 +28,6 @@ beforeEach(async () => {
   }, silentLogger())
   await slot.open(folder('a'))
 })
-afterEach(() => dir[Symbol.dispose]())
 
 /** Begins an answer of the model that is current now. @returns ends it */
 const answer = () => slot.current!.gate.begin()

@@ -1,14 +1,12 @@
 import fc from 'fast-check'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { KeyWordBias } from '../../../agent/pice/key-word-bias.ts'
 import { chooseToken, greedy } from '../../../core/model/engine/sampler.ts'
-import { loadTokenizer, type TextTokenizer } from '../../../core/model/text/tokenizer.ts'
+import { loadTokenizer } from '../../../core/model/text/tokenizer.ts'
 import { coverage } from '../../../core/policy/pice/coverage.ts'
+import { shared } from '../../support/shared.ts'
 
-let tokenizer: TextTokenizer
-beforeAll(async () => {
-  tokenizer = await loadTokenizer('models/demo/slm-deep')
-})
+const tokenizer = shared(() => loadTokenizer('models/demo/slm-deep'))
 
 const pick = (row: Float32Array) => chooseToken(row, greedy, 0)
 /** The text of a model that finds all tokens equally likely, but for the one that is named. */

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { measurementsOf } from '../../../agent/telemetry/measurements.ts'
 import { Reporter, type ReporterOptions } from '../../../agent/telemetry/reporter.ts'
 import { Spool, spoolTables } from '../../../agent/telemetry/spool.ts'
@@ -11,8 +11,9 @@ import type { LogLine, TelemetrySample } from '../../../core/wire/protocol/http/
 import { DeviceTelemetry } from '../../../core/wire/protocol/messages.ts'
 import { startBrim } from '../../../lab/cluster/processes.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
-import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { startAgentWorld } from '../../support/agent-world.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
+import { shared } from '../../support/shared.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
@@ -211,11 +212,7 @@ describe('the reporting loop', () => {
 })
 
 describe('an agent whose broker is unreachable', () => {
-  let world: AgentWorld
-  beforeAll(async () => {
-    world = await startAgentWorld()
-  })
-  afterAll(() => world[Symbol.asyncDispose]())
+  const world = shared(startAgentWorld)
 
   it('retains its measurements when it is killed, and replays them with their times', async () => {
     const { bridge, bundle, dir } = world

@@ -1,21 +1,19 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { DeadBandOption } from '../../../agent/commands/run.ts'
 import { type AgentSettings, readAgentConfig } from '../../../agent/config.ts'
 import type { Host } from '../../../agent/device/host.ts'
 import { version } from '../../../core/kit/base/version.ts'
 import { deviceTopic } from '../../../core/wire/protocol/topics.ts'
 import { isKnown } from '../../support/absent-device.ts'
-import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { watchTopic } from '../../support/broker.ts'
 import { fixtureHost } from '../../support/device-fixture.ts'
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
+import { postJson } from '../../support/post-json.ts'
+import { shared } from '../../support/shared.ts'
 import { samplesIn } from '../../support/telemetry.ts'
 
-let world: AgentWorld
-beforeAll(async () => {
-  world = await startAgentWorld()
-})
-afterAll(() => world[Symbol.asyncDispose]())
+const world = shared(startAgentWorld)
 
 const topicOf = (device: string) => deviceTopic('default', device, 'telemetry')
 
@@ -88,10 +86,10 @@ describe('the telemetry of an agent', () => {
     const count = watched.all().length
     await clock.advance(5_000)
     await expect.poll(() => watched.all().length).toBeGreaterThan(count)
-    const answer = await fetch(`${agent.apiUrl}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'brim', prompt: 'Where is the mill, and who is the miller of it?', max_tokens: 8 }),
+    const answer = await postJson(`${agent.apiUrl}/v1/completions`, {
+      model: 'brim',
+      prompt: 'Where is the mill, and who is the miller of it?',
+      max_tokens: 8,
     })
     expect(answer.status).toBe(200)
     await answer.text()
@@ -195,10 +193,10 @@ describe('the telemetry of an agent', () => {
     using device = fixtureHost('orin-nano-jp6')
     const watcher = await watchTopic(world.bridge.mqttUrl, topicOf('worker'))
     const agent = await world.startAgent({ id: 'worker', telemetryS: 1 }, undefined, device.host)
-    const answer = await fetch(`${agent.apiUrl}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'brim', prompt: 'Where is the mill, and who is the miller of it?', max_tokens: 16 }),
+    const answer = await postJson(`${agent.apiUrl}/v1/completions`, {
+      model: 'brim',
+      prompt: 'Where is the mill, and who is the miller of it?',
+      max_tokens: 16,
     })
     expect(answer.status).toBe(200)
     await answer.text()
@@ -229,12 +227,7 @@ describe('the telemetry of an agent', () => {
     const slm = await buildSlmBundle(world.dir)
     const watcher = await watchTopic(world.bridge.mqttUrl, topicOf('small'))
     const agent = await world.startAgent({ id: 'small', telemetryS: 1, slms: [slm] })
-    const submit = (body: object) =>
-      fetch(`${world.bridge.httpUrl}/v1/jobs`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify(body),
-      })
+    const submit = (body: object) => postJson(`${world.bridge.httpUrl}/v1/jobs`, body)
     const input = { prompt: 'Where is the mill, and who is the miller of it?', maxTokens: 16 }
     await isKnown(world.bridge, 'small')
     expect((await submit({ kind: 'slm.generate', input, device: 'small' })).status).toBe(202)

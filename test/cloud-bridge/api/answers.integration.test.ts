@@ -3,52 +3,27 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import OpenAI from 'openai'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { run } from '../../../brim.ts'
-import type { Bridge } from '../../../cloud-bridge/bridge.ts'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { projectRoot } from '../../../core/kit/base/version.ts'
-import { tokenizerFolder } from '../../../core/model/bundle/manifest.ts'
-import { openRuntime } from '../../../core/model/engine/capi.ts'
-import { openModel } from '../../../core/model/engine/open-model.ts'
-import { referenceAnswer } from '../../../core/model/engine/reference.ts'
-import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
-import { loadChatTemplate } from '../../../core/model/text/chat-template.ts'
-import { loadTokenizer, type TextTokenizer } from '../../../core/model/text/tokenizer.ts'
+import { greedy } from '../../../core/model/engine/sampler.ts'
 import type { KeyRole } from '../../../core/wire/protocol/http/admin.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { healthOf, startTestBridge } from '../../support/bridge.ts'
-import { captureIo } from '../../support/captured-io.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { postJson } from '../../support/post-json.ts'
+import { openReference } from '../../support/reference-model.ts'
+import { runBrim } from '../../support/run-brim.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const messages = [{ role: 'user' as const, content: 'Where does the river rise?' }]
 
-let dir: TempDir
-let bridge: Bridge
-let tokenizer: TextTokenizer
+const dir = shared(tempDir)
+const reference = shared(async () => openReference(await buildTextBundle(dir.path, { adapter: false })))
+const bridge = shared(() => startTestBridge({ bundle: reference.bundle, stateDir: join(dir.path, 'bridge'), auth: true }))
 let chatIds: number[]
-let reference: (ids: readonly number[], sampling: Sampling, maxTokens: number) => Promise<number[]>
-let release: () => Promise<void>
-beforeAll(async () => {
-  dir = tempDir()
-  const bundle = await buildTextBundle(dir.path, { adapter: false })
-  bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'bridge'), auth: true })
-  tokenizer = await loadTokenizer(join(bundle, tokenizerFolder))
-  const template = await loadChatTemplate(join(bundle, tokenizerFolder))
-  chatIds = tokenizer.encode(template!.render(messages), { addSpecialTokens: false })
-  const runtime = await openRuntime()
-  const model = await openModel(runtime, bundle, { parts: 'chain', threads: 1 })
-  const chain = model.chain({ cuts: 'half' })
-  reference = (ids, sampling, maxTokens) => referenceAnswer(chain, ids, sampling, maxTokens, model.manifest.tokens.eos)
-  release = async () => {
-    await model.release()
-    await runtime.close()
-  }
-})
-afterAll(async () => {
-  await release()
-  await bridge.close()
-  dir[Symbol.dispose]()
+beforeAll(() => {
+  chatIds = reference.chatIds(messages)
 })
 
 /** Identities of the bridge, as the commands on its machine change them. */
@@ -64,17 +39,8 @@ const newKey = (role: KeyRole, requestsPerMinute: number | null = null) =>
   withStore((store) => store.createKey('operator:test', `a-${role}`, role, { requestsPerMinute, jobsPerDay: null }))
 
 const clientWith = (apiKey: string) => new OpenAI({ baseURL: `${bridge.httpUrl}/v1`, apiKey, maxRetries: 0 })
-const textOf = (ids: readonly number[]) => {
-  const detokenizer = tokenizer.detokenizer()
-  return ids.map((id) => detokenizer.push(id)).join('')
-}
 const post = (body: unknown, key: string, headers: Record<string, string> = {}, signal: AbortSignal | null = null) =>
-  fetch(`${bridge.httpUrl}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${key}`, ...headers },
-    body: JSON.stringify(body),
-    signal,
-  })
+  postJson(`${bridge.httpUrl}/v1/chat/completions`, body, { authorization: `Bearer ${key}`, ...headers }, signal)
 
 describe('the unmodified openai package at a bridge', () => {
   let openai: OpenAI
@@ -83,7 +49,7 @@ describe('the unmodified openai package at a bridge', () => {
   })
 
   it('gets the answer of the reference, whole and streamed', async () => {
-    const expected = textOf(await reference(chatIds, greedy, 12))
+    const expected = reference.textOf(await reference.answer(chatIds, greedy, 12))
     const options = { model: 'tiny-llama', messages, max_tokens: 12, temperature: 0 }
     const answer = await openai.chat.completions.create(options)
     expect(answer.choices[0]).toMatchObject({ message: { content: expected }, finish_reason: 'length' })
@@ -100,7 +66,8 @@ describe('the unmodified openai package at a bridge', () => {
   it('gets several answers at once, each with noise of its own, penalties and log probabilities', async () => {
     const sampling = { temperature: 0.8, topK: 0, topP: 1, minP: 0.01, presencePenalty: 0.3, frequencyPenalty: 0.6 }
     const expected: string[] = []
-    for (let seed = 42; seed < 45; seed++) expected.push(textOf(await reference(chatIds, { ...sampling, seed }, 10)))
+    for (let seed = 42; seed < 45; seed++)
+      expected.push(reference.textOf(await reference.answer(chatIds, { ...sampling, seed }, 10)))
     const request = {
       model: 'brim',
       messages,
@@ -129,7 +96,7 @@ describe('the unmodified openai package at a bridge', () => {
   })
 
   it('completes texts, stops at a stop string, and lists the models', async () => {
-    const full = textOf(await reference(tokenizer.encode('The old mill'), greedy, 24))
+    const full = reference.textOf(await reference.answer(reference.tokenizer.encode('The old mill'), greedy, 24))
     const stop = full.slice(4, 6)
     const { choices } = await openai.completions.create({
       model: 'brim',
@@ -267,12 +234,9 @@ describe('without the openai package', () => {
   it('brim ask gets the same answer, and says what failed', async () => {
     const keyFile = join(dir.path, 'ask.key')
     writeFileSync(keyFile, newKey('client').key, { mode: 0o600 })
-    const ask = async (...more: string[]) => {
-      const { io, out, err } = captureIo()
-      const words = ['ask', messages[0]!.content, '--bridge', bridge.httpUrl, '--max-tokens', '12', ...more]
-      return { code: await run(words, io), out: out(), err: err() }
-    }
-    const expected = textOf(await reference(chatIds, greedy, 12))
+    const ask = (...more: string[]) =>
+      runBrim(['ask', messages[0]!.content, '--bridge', bridge.httpUrl, '--max-tokens', '12', ...more])
+    const expected = reference.textOf(await reference.answer(chatIds, greedy, 12))
     const asked = await ask('--api-key-file', keyFile, '--model', 'tiny-llama', '--tokens-per-s', '20')
     expect(asked).toMatchObject({ code: 0, out: `${expected}\n`, err: expect.stringContaining('TTFT') })
     expect(await ask()).toMatchObject({ code: 1, err: expect.stringContaining('NOT_AUTHORIZED') })

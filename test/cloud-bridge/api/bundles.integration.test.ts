@@ -14,21 +14,21 @@ import { startBrim } from '../../../lab/cluster/processes.ts'
 import { isKnown } from '../../support/absent-device.ts'
 import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { enrolDevice } from '../../support/enrol-device.ts'
+import { postJson } from '../../support/post-json.ts'
 import { sha256Of } from '../../support/sha256-of.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let dir: TempDir
+const dir = shared(tempDir)
 let slm: string
 let small: Manifest
 let smallVersion: { modelId: string; manifestSha256: string }
 beforeAll(async () => {
-  dir = tempDir()
   slm = await buildSlmBundle(dir.path)
   small = await readManifest(slm)
   smallVersion = { modelId: small.modelId, manifestSha256: sha256Of(join(slm, 'manifest.json')) }
   cpSync(slm, join(dir.path, 'bundles', 'small'), { recursive: true })
 })
-afterAll(() => dir[Symbol.dispose]())
 
 /** The bridge's job API. */
 function jobsAt(world: AgentWorld, secret?: string) {
@@ -46,17 +46,15 @@ function jobsAt(world: AgentWorld, secret?: string) {
 }
 
 describe('a bridge that serves bundles and requires authentication', () => {
-  let world: AgentWorld
+  const world = shared(() => startAgentWorld({ bridge: { auth: true, bundles: join(dir.path, 'bundles') } }))
   let secret: string
   beforeAll(async () => {
-    world = await startAgentWorld({ bridge: { auth: true, bundles: join(dir.path, 'bundles') } })
     const store = openIdentityStore(join(world.dir, 'bridge'))
     await enrolDevice(world, store, 'orin')
     // The highest role.
     secret = store.createKey('operator:test', 'ci', keyRoles.at(-1)!).key
     store.close()
   })
-  afterAll(() => world[Symbol.asyncDispose]())
 
   const get = (path: string, headers: Record<string, string> = {}) =>
     fetch(`${world.bridge.httpUrl}/v1/bundles${path}`, { headers: { authorization: `Bearer ${secret}`, ...headers } })
@@ -89,11 +87,11 @@ describe('a bridge that serves bundles and requires authentication', () => {
   it('refuses the installation of a bundle that it does not offer, unless the job names another source', async () => {
     const jobs = jobsAt(world, secret)
     const submit = (input: object) =>
-      fetch(`${world.bridge.httpUrl}/v1/jobs`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', authorization: `Bearer ${secret}` },
-        body: JSON.stringify({ kind: 'bundle.install', input, device: 'orin' }),
-      })
+      postJson(
+        `${world.bridge.httpUrl}/v1/jobs`,
+        { kind: 'bundle.install', input, device: 'orin' },
+        { authorization: `Bearer ${secret}` },
+      )
     for (const [other, why] of [
       [{ modelId: '0'.repeat(64) }, 'has no bundle of model 0000'],
       [{ manifestSha256: '0'.repeat(64) }, 'another bundle of model'],

@@ -1,48 +1,25 @@
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { tokenizerFolder } from '../../../core/model/bundle/manifest.ts'
-import { openRuntime } from '../../../core/model/engine/capi.ts'
-import { openModel } from '../../../core/model/engine/open-model.ts'
-import { referenceAnswer } from '../../../core/model/engine/reference.ts'
-import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
-import { loadChatTemplate } from '../../../core/model/text/chat-template.ts'
-import { loadTokenizer, type TextTokenizer } from '../../../core/model/text/tokenizer.ts'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { greedy } from '../../../core/model/engine/sampler.ts'
 import { readSse } from '../../../core/wire/openai/sse-reader.ts'
 import { packIds } from '../../../core/wire/protocol/token-ids.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
-import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { startTestBridge } from '../../support/bridge.ts'
+import { postJson } from '../../support/post-json.ts'
+import { openReference } from '../../support/reference-model.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const messages = [{ role: 'user' as const, content: 'Where does the river rise?' }]
 
-let dir: TempDir
-let bridge: TestBridge
-let tokenizer: TextTokenizer
+const dir = shared(tempDir)
+const reference = shared(async () => openReference(await buildTextBundle(dir.path, { adapter: false })))
+const bridge = shared(() => startTestBridge({ bundle: reference.bundle, stateDir: join(dir.path, 'bridge') }))
 let chatIds: number[]
 let vocab: number
-let reference: (ids: readonly number[], sampling: Sampling, maxTokens: number) => Promise<number[]>
-let release: () => Promise<void>
 beforeAll(async () => {
-  dir = tempDir()
-  const bundle = await buildTextBundle(dir.path, { adapter: false })
-  bridge = await startTestBridge({ bundle, stateDir: join(dir.path, 'bridge') })
-  tokenizer = await loadTokenizer(join(bundle, tokenizerFolder))
-  const template = await loadChatTemplate(join(bundle, tokenizerFolder))
-  chatIds = tokenizer.encode(template!.render(messages), { addSpecialTokens: false })
-  const runtime = await openRuntime()
-  const model = await openModel(runtime, bundle, { parts: 'chain', threads: 1 })
-  vocab = model.manifest.dims.vocab
-  const chain = model.chain({ cuts: 'half' })
-  reference = (ids, sampling, maxTokens) => referenceAnswer(chain, ids, sampling, maxTokens, model.manifest.tokens.eos)
-  release = async () => {
-    await model.release()
-    await runtime.close()
-  }
-})
-afterAll(async () => {
-  await release()
-  await bridge.close()
-  dir[Symbol.dispose]()
+  chatIds = reference.chatIds(messages)
+  vocab = reference.manifest.dims.vocab
 })
 
 interface Body {
@@ -52,12 +29,7 @@ interface Body {
   error: { param: string; code: string; message: string }
 }
 
-const post = (operation: 'completions' | 'chat/completions', body: object) =>
-  fetch(`${bridge.httpUrl}/v1/${operation}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  })
+const post = (operation: 'completions' | 'chat/completions', body: object) => postJson(`${bridge.httpUrl}/v1/${operation}`, body)
 const ask = async (...question: Parameters<typeof post>) => (await (await post(...question)).json()) as Body
 
 async function eventsOf(response: Response) {
@@ -72,7 +44,7 @@ async function eventsOf(response: Response) {
 const idsOf = (events: Awaited<ReturnType<typeof eventsOf>>) => events.flatMap(({ data }) => data.choices[0]?.token_ids ?? [])
 const textOf = (events: Awaited<ReturnType<typeof eventsOf>>) => events.map(({ data }) => data.choices[0]?.text ?? '').join('')
 const textFrom = (ids: readonly number[], from: number) => {
-  const detokenizer = tokenizer.detokenizer()
+  const detokenizer = reference.tokenizer.detokenizer()
   return ids.map((id, at) => (at < from ? detokenizer.push(id) && '' : detokenizer.push(id))).join('')
 }
 
@@ -81,7 +53,7 @@ describe('an answer that has begun elsewhere', () => {
   const sampled = { temperature: 0.9, presence_penalty: 1.5, frequency_penalty: 0.5, seed: 7 }
 
   it('goes on with the tokens of the reference from packed ids, penalties and noise at their positions', async () => {
-    const expected = await reference(chatIds, sampling, 20)
+    const expected = await reference.answer(chatIds, sampling, 20)
     for (const answered of [1, 9]) {
       const ids = [...chatIds, ...expected.slice(0, answered)]
       const body = {
@@ -104,7 +76,7 @@ describe('an answer that has begun elsewhere', () => {
   })
 
   it('is resumed where its connection ended', async () => {
-    const expected = await reference(chatIds, sampling, 12)
+    const expected = await reference.answer(chatIds, sampling, 12)
     const brim = { prompt_ids: packIds([...chatIds, ...expected.slice(0, 4)], vocab), answered: 4 }
     const streamed = await eventsOf(
       await post('completions', { ...sampled, max_tokens: 8, stream: true, return_token_ids: true, brim }),
@@ -116,10 +88,10 @@ describe('an answer that has begun elsewhere', () => {
   })
 
   it('is continued after a last message of the assistant, as text', async () => {
-    const expected = await reference(chatIds, greedy, 16)
+    const expected = await reference.answer(chatIds, greedy, 16)
     const begun = textFrom(expected.slice(0, 6), 0)
-    const own = tokenizer.encode(begun, { addSpecialTokens: false })
-    const continued = await reference([...chatIds, ...own], greedy, 6)
+    const own = reference.tokenizer.encode(begun, { addSpecialTokens: false })
+    const continued = await reference.answer([...chatIds, ...own], greedy, 6)
     const answer = await ask('chat/completions', {
       messages: [...messages, { role: 'assistant', content: begun }],
       continue_final_message: true,
@@ -133,7 +105,7 @@ describe('an answer that has begun elsewhere', () => {
 })
 
 it('token ids come with the events that have their text, or a part of a character', async () => {
-  const expected = await reference(chatIds, { ...greedy, temperature: 1.5, seed: 3 }, 40)
+  const expected = await reference.answer(chatIds, { ...greedy, temperature: 1.5, seed: 3 }, 40)
   const body = { messages, temperature: 1.5, seed: 3, max_tokens: 40, return_token_ids: true }
   const events = await eventsOf(await post('chat/completions', { ...body, stream: true }))
   expect(idsOf(events)).toEqual(expected)

@@ -71,7 +71,6 @@ afterAll(async () => {
   dir[Symbol.dispose]()
 })
 
-/** The document's schema of a response. */
 function documentedSchema({ path, method }: Operation, status: number, type: string): Schema {
   const template = path.replace(/:(\w+)/g, '{$1}').replace('*', '{path}')
   const responses = document.paths[template]?.[method.toLowerCase()]?.responses

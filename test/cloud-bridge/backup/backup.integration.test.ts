@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import Database from 'better-sqlite3'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { backUp } from '../../../cloud-bridge/backup/backup.ts'
 import { requireRestored, restore } from '../../../cloud-bridge/backup/restore.ts'
 import { openSnapshots } from '../../../cloud-bridge/backup/snapshots.ts'
@@ -28,14 +28,11 @@ import { systemClock } from '../../../core/kit/base/clock.ts'
 import { nextBirth } from '../../../core/kit/store/births.ts'
 import { lockFolder } from '../../../core/kit/store/lock-folder.ts'
 import { openDatabase } from '../../../core/kit/store/open-database.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { fresh } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let dir: TempDir
+const dir = fresh(tempDir)
 const at = (name: string) => join(dir.path, name)
-beforeEach(() => {
-  dir = tempDir()
-})
-afterEach(() => dir[Symbol.dispose]())
 
 /** A bridge's state folder with one key and one job. */
 function makeState(name: string, tls?: { cert: string; key: string }): string {

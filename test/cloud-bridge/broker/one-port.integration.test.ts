@@ -6,6 +6,7 @@ import { type IdentityStore, openIdentityStore } from '../../../cloud-bridge/ide
 import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
 import { closed, mqttClient } from '../../support/broker.ts'
 import { enrolDevice } from '../../support/enrol-device.ts'
+import { postJson } from '../../support/post-json.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
 /** A bridge with TLS that listens on one port, and requires proof of identity. */
@@ -45,11 +46,7 @@ it('an agent uses the port of HTTP for everything, and a viewer watches it there
   const { enrolment } = await enrolDevice(world, store, 'orin')
   expect(enrolment.mqttUrl).toBe(world.bridge.mqttUrl)
   const { apiUrl } = await world.startAgent({ id: 'orin', bridges: undefined })
-  const answered = await fetch(`${apiUrl}/v1/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0 }),
-  })
+  const answered = await postJson(`${apiUrl}/v1/completions`, { prompt: [5, 6, 7], max_tokens: 4, temperature: 0 })
   expect(answered.status).toBe(200)
   await expect.poll(() => [...seen.viewer]).toContain(`${device}/state`)
   await expect.poll(() => [...seen.viewer]).toContain('brim/v1/default/bridge/bridge-1/state')

@@ -1,7 +1,7 @@
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { bundleRoutes, releaseRoutes } from '../../../cloud-bridge/api/bundles.ts'
 import { openBundleStore } from '../../../cloud-bridge/bundles/bundle-store.ts'
 import type { BrimError } from '../../../core/kit/base/errors.ts'
@@ -9,16 +9,13 @@ import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { startTestHttp, type TestHttp } from '../../support/http.ts'
 import { sha256Of } from '../../support/sha256-of.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
-import { type TinyBundle, tinyBundle } from '../../support/tiny-bundle.ts'
+import { fresh, shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+import { tinyBundle } from '../../support/tiny-bundle.ts'
 
-let tiny: TinyBundle
-beforeAll(async () => {
-  tiny = await tinyBundle()
-})
-afterAll(() => tiny[Symbol.dispose]())
+const tiny = shared(tinyBundle)
 
-let dir: TempDir
+const dir = fresh(tempDir)
 let http: TestHttp
 let bundle: string
 let key: string
@@ -29,17 +26,13 @@ const start = async (own?: string) => {
   http = await startTestHttp([bundleRoutes(store), releaseRoutes(store)])
 }
 beforeEach(async () => {
-  dir = tempDir()
   bundle = join(dir.path, 'bundle')
   cpSync(tiny.path, bundle, { recursive: true })
   key = join(dir.path, 'release.key')
   publicKey = (await run<{ publicKey: string }>('keygen', key)).publicKey
   await start()
 })
-afterEach(async () => {
-  await http.close()
-  dir[Symbol.dispose]()
-})
+afterEach(() => http.close())
 
 async function run<T>(...words: string[]): Promise<T> {
   const { io, out } = captureIo({ env: { HOME: dir.path, XDG_CONFIG_HOME: dir.path } })

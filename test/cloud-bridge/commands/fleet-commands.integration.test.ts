@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { run } from '../../../brim.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { createJobStore } from '../../../cloud-bridge/queue/job-store.ts'
@@ -9,33 +9,26 @@ import { openDatabase } from '../../../core/kit/store/open-database.ts'
 import { JobSubmission } from '../../../core/wire/protocol/jobs.ts'
 import { deviceTopic } from '../../../core/wire/protocol/topics.ts'
 import { registerAbsentDevice } from '../../support/absent-device.ts'
-import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { startTestBridge } from '../../support/bridge.ts'
-import { mqttClient, startBroker, type TestBroker } from '../../support/broker.ts'
+import { mqttClient, startBroker } from '../../support/broker.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { fixtureHost } from '../../support/device-fixture.ts'
+import { postJson } from '../../support/post-json.ts'
+import { runBrim } from '../../support/run-brim.ts'
+import { shared } from '../../support/shared.ts'
 
-let world: AgentWorld
+const world = shared(startAgentWorld)
 let slm: string
 /** A second broker of jetson-02, where any client may be a bridge. */
-let open: TestBroker
+const open = shared(startBroker)
 beforeAll(async () => {
-  world = await startAgentWorld()
   slm = await buildSlmBundle(world.dir)
-  open = await startBroker()
   await world.startAgent({ id: 'jetson-02', slms: [slm], bridges: [world.bridge.mqttUrl, open.url] })
-})
-afterAll(async () => {
-  await world[Symbol.asyncDispose]()
-  await open[Symbol.asyncDispose]()
 })
 
 const at = () => ['--bridge-url', world.bridge.httpUrl]
-async function brim(...words: string[]) {
-  const { io, out, err } = captureIo()
-  const code = await run([...words, ...at()], io)
-  return { code, out: out(), err: err() }
-}
+const brim = (...words: string[]) => runBrim([...words, ...at()])
 /** A command that runs until `stop`. */
 function startCommand(...words: string[]) {
   const stopping = new AbortController()
@@ -60,11 +53,7 @@ const expectState = (device: string, state = 'ready') => expect.poll(() => state
 
 async function submit(count: number, body: object): Promise<string[]> {
   const jobs = Array.from({ length: count }, () => body)
-  const response = await fetch(`${world.bridge.httpUrl}/v1/jobs`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ jobs }),
-  })
+  const response = await postJson(`${world.bridge.httpUrl}/v1/jobs`, { jobs })
   return ((await response.json()) as { jobs: { id: string }[] }).jobs.map(({ id }) => id)
 }
 const jobOf = async (id: string) =>
@@ -200,11 +189,7 @@ describe('brim device drain', () => {
     const again = await world.startAgent({ id: 'jetson-03' })
     await expectState('jetson-03', 'draining')
     expect(await (await fetch(`${again.apiUrl}/health`)).json()).toMatchObject({ draining: true })
-    const answer = await fetch(`${again.apiUrl}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ prompt: 'Can you', max_tokens: 2 }),
-    })
+    const answer = await postJson(`${again.apiUrl}/v1/completions`, { prompt: 'Can you', max_tokens: 2 })
     expect(answer.status).toBe(200)
     await again.close()
     await expectState('jetson-03', 'disconnected')

@@ -1,28 +1,24 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { run } from '../../../brim.ts'
 import { visibleText } from '../../../core/kit/base/visible-text.ts'
 import { ToJobDevice } from '../../../core/wire/protocol/jobs.ts'
 import { deviceTopic } from '../../../core/wire/protocol/topics.ts'
 import { registerAbsentDevice } from '../../support/absent-device.ts'
-import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { mqttClient } from '../../support/broker.ts'
 import { captureIo } from '../../support/captured-io.ts'
+import { runBrim } from '../../support/run-brim.ts'
+import { shared } from '../../support/shared.ts'
 
-let world: AgentWorld
+const world = shared(() => startAgentWorld({ bridge: { answerMode: 'full' } }))
 beforeAll(async () => {
   // No profiles of devices among the jobs.
-  world = await startAgentWorld({ bridge: { answerMode: 'full' } })
   await world.startAgent({ id: 'jetson-02', slms: [await buildSlmBundle(world.dir)] })
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
-async function brim(...words: string[]) {
-  const { io, out, err } = captureIo()
-  const code = await run(['job', ...words, '--bridge-url', world.bridge.httpUrl], io)
-  return { code, out: out(), err: err() }
-}
+const brim = (...words: string[]) => runBrim(['job', ...words, '--bridge-url', world.bridge.httpUrl])
 const lines = (text: string) =>
   text
     .trim()

@@ -2,10 +2,9 @@ import { chmodSync, copyFileSync, existsSync, readFileSync, statSync, writeFileS
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
-import { run } from '../../../brim.ts'
 import { readInvitation } from '../../../core/wire/protocol/identity.ts'
 import { startTestBridge } from '../../support/bridge.ts'
-import { captureIo } from '../../support/captured-io.ts'
+import { runBrim } from '../../support/run-brim.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 import { tinyBundle } from '../../support/tiny-bundle.ts'
 
@@ -19,10 +18,7 @@ it('commands on the machine of a bridge find its address, its pin and a key by t
     chmodSync(tls[part], 0o600)
   }
   const env = { HOME: dir.path, XDG_STATE_HOME: join(dir.path, 'state') }
-  const brim = async (...argv: string[]) => {
-    const { io, out, err } = captureIo({ env })
-    return { code: await run(argv, io), out: out(), err: err() }
-  }
+  const brim = (...argv: string[]) => runBrim(argv, { env })
   {
     await using bridge = await startTestBridge({ bundle: bundle.path, stateDir, auth: true, tls })
     expect(await brim('whoami', '--json')).toMatchObject({ code: 0, out: expect.stringContaining('"role":"admin"') })

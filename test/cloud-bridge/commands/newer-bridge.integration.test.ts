@@ -1,9 +1,10 @@
-import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createServer } from 'node:http'
+import { describe, expect, it } from 'vitest'
 import { run } from '../../../brim.ts'
+import { onLoopback } from '../../../lab/cluster/loopback-server.ts'
 import { captureIo } from '../../support/captured-io.ts'
+import { runBrim } from '../../support/run-brim.ts'
+import { shared } from '../../support/shared.ts'
 
 /** Responses with words, fields and sections that this release does not know. */
 const at = '2031-05-04T09:30:00.125Z'
@@ -76,23 +77,15 @@ const responses: Readonly<Record<string, unknown>> = {
 /** As every release replies, and earlier ones for `/v1/fleet/summary`. */
 const noSuchPath = { error: { code: 'REQUEST_INVALID', message: 'no such path' } }
 
-let server: Server
-beforeAll(async () => {
-  server = createServer((request, response) => {
-    const path = new URL(request.url ?? '', 'http://bridge').pathname
-    if (path === '/v1/fleet/events')
-      response.end(`data: ${JSON.stringify({ type: 'moved', device: 'jetson-01', at, now: device })}\n\n`)
-    else response.writeHead(path in responses ? 200 : 404).end(JSON.stringify(responses[path] ?? noSuchPath))
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
+const newerBridge = createServer((request, response) => {
+  const path = new URL(request.url ?? '', 'http://bridge').pathname
+  if (path === '/v1/fleet/events')
+    response.end(`data: ${JSON.stringify({ type: 'moved', device: 'jetson-01', at, now: device })}\n\n`)
+  else response.writeHead(path in responses ? 200 : 404).end(JSON.stringify(responses[path] ?? noSuchPath))
 })
-afterAll(() => void server.close())
+const server = shared(() => onLoopback(newerBridge))
 
-async function brim(...words: string[]) {
-  const { io, out, err } = captureIo()
-  const code = await run([...words, '--bridge-url', `http://127.0.0.1:${(server.address() as AddressInfo).port}`], io)
-  return { code, out: out(), err: err() }
-}
+const brim = (...words: string[]) => runBrim([...words, '--bridge-url', `http://127.0.0.1:${server.port}`])
 
 describe('with a newer bridge', () => {
   it.each([
@@ -127,7 +120,7 @@ describe('with a newer bridge', () => {
   it('brim device watch prints events of an unknown type', async () => {
     const stop = new AbortController()
     const { io, out } = captureIo({ signal: stop.signal })
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const url = `http://127.0.0.1:${server.port}`
     const watching = run(['device', 'watch', '--bridge-url', url], io)
     await expect.poll(out).toMatch(/jetson-01 +moved +hibernating/)
     stop.abort()

@@ -9,20 +9,19 @@ import {
 } from '../../../cloud-bridge/fleet/open-fleet.ts'
 import { PresenceFeed } from '../../../cloud-bridge/presence/presence-feed.ts'
 import { openDatabase, type Store } from '../../../core/kit/store/open-database.ts'
-import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
 import { fleetLimits } from '../../support/registry.ts'
+import { fresh } from '../../support/shared.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let dir: TempDir
+const dir = fresh(tempDir)
 let store: Store
-let clock: FakeClock
+const clock = fresh(fakeClock)
 let opened: OpenFleet
 let events: string[]
 beforeEach(() => {
-  dir = tempDir()
   store = openDatabase(join(dir.path, 'bridge.sqlite'), [...fleetTables, ...addedFleetTables])
-  clock = fakeClock()
   events = []
   const presence = new PresenceFeed(silentLogger())
   presence.subscribe((event) => {
@@ -49,7 +48,6 @@ beforeEach(() => {
 afterEach(async () => {
   await opened.close()
   store.close()
-  dir[Symbol.dispose]()
 })
 
 const at = (n: number) => new Date(Date.UTC(2026, 0, 1) + n * 1_000).toISOString()

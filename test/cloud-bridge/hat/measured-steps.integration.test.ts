@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { StateMonitor } from '../../../core/policy/estimate/state-monitor.ts'
 import { loadOf } from '../../../core/policy/estimate/step-time.ts'
 import { ChunkAdvice } from '../../../core/policy/hat/chunk-advice.ts'
@@ -7,21 +7,16 @@ import { rowBytes } from '../../../core/wire/protocol/frame.ts'
 import type { LoggedStep } from '../../../core/wire/protocol/http/bridge.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { randomStates } from '../../support/random-states.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 import { connectDevice, type OpenSession, type TestDevice } from '../../support/test-device.ts'
-import { type TinyBundle, tinyBundle } from '../../support/tiny-bundle.ts'
+import { tinyBundle } from '../../support/tiny-bundle.ts'
 
-let bundle: TinyBundle
-let dir: TempDir
+const bundle = shared(tinyBundle)
+const dir = shared(tempDir)
 let width: number
 beforeAll(async () => {
-  bundle = await tinyBundle()
   width = bundle.manifest.dims.hidden
-  dir = tempDir()
-})
-afterAll(() => {
-  bundle[Symbol.dispose]()
-  dir[Symbol.dispose]()
 })
 
 const settings = { tokenBudget: 96, chunkTokens: 20, frameTokens: 80 }

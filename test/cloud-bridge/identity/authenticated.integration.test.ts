@@ -4,28 +4,26 @@ import type { WebSocket } from 'ws'
 import { requiresAuth } from '../../../cloud-bridge/identity/exposure.ts'
 import { type IdentityStore, openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { readManifest } from '../../../core/model/bundle/bundle.ts'
-import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
+import { startAgentWorld } from '../../support/agent-world.ts'
 import { healthOf, startTestBridge } from '../../support/bridge.ts'
 import { brim as execute } from '../../support/brim.ts'
 import { mqttClient } from '../../support/broker.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { enrolDevice } from '../../support/enrol-device.ts'
+import { postJson } from '../../support/post-json.ts'
 import { randomStates } from '../../support/random-states.ts'
+import { shared } from '../../support/shared.ts'
 import { connectDevice } from '../../support/test-device.ts'
 
-let world: AgentWorld
+const world = shared(() => startAgentWorld({ bridge: { auth: true, trustedProxies: ['127.0.0.1'] } }))
 /** The bridge's store, opened a second time as an operator's commands do. */
 let store: IdentityStore
 let width: number
 beforeAll(async () => {
-  world = await startAgentWorld({ bridge: { auth: true, trustedProxies: ['127.0.0.1'] } })
   store = openIdentityStore(join(world.dir, 'bridge'))
   width = (await readManifest(world.bundle)).dims.hidden
 })
-afterAll(async () => {
-  store.close()
-  await world[Symbol.asyncDispose]()
-})
+afterAll(() => store.close())
 
 const enrolled = (device: string) => enrolDevice(world, store, device)
 
@@ -81,22 +79,16 @@ describe('a key', () => {
     expect((await read()).status).toBe(200)
     const jobs = (bearer: string) => fetch(`${httpUrl}/v1/jobs`, { headers: { authorization: `Bearer ${bearer}` } })
     const submit = (bearer?: string) =>
-      fetch(`${httpUrl}/v1/jobs`, {
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          'x-forwarded-for': '192.0.2.7',
-          ...(bearer ? { authorization: `Bearer ${bearer}` } : {}),
-        },
-        body: JSON.stringify({ kind: 'slm.generate', input: { messages: [{ role: 'user', content: 'hello' }] } }),
-      })
+      postJson(
+        `${httpUrl}/v1/jobs`,
+        { kind: 'slm.generate', input: { messages: [{ role: 'user', content: 'hello' }] } },
+        { 'x-forwarded-for': '192.0.2.7', ...(bearer ? { authorization: `Bearer ${bearer}` } : {}) },
+      )
     expect([(await jobs(key)).status, (await submit(key)).status, (await submit()).status]).toEqual([403, 403, 401])
     expect([(await jobs(operator.key)).status, (await submit(operator.key)).ok]).toEqual([200, true])
     const post = (bearer: string, what: string) =>
-      fetch(`${httpUrl}/v1/devices/no-such-device/${what}`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', authorization: `Bearer ${bearer}` },
-        body: JSON.stringify(what === 'labels' ? { unset: ['site'] } : { type: 'drain' }),
+      postJson(`${httpUrl}/v1/devices/no-such-device/${what}`, what === 'labels' ? { unset: ['site'] } : { type: 'drain' }, {
+        authorization: `Bearer ${bearer}`,
       })
     for (const what of ['labels', 'commands'])
       expect([(await post(key, what)).status, (await post(operator.key, what)).status]).toEqual([403, 404])

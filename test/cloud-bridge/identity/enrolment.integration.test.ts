@@ -19,14 +19,15 @@ import { identityOperations } from '../../../core/wire/protocol/http/identity.ts
 import { NonceReply, type Signed, signedBytes } from '../../../core/wire/protocol/identity.ts'
 import { brim as execute } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
-import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
 import { startTestHttp, type TestHttp } from '../../support/http.ts'
+import { fresh } from '../../support/shared.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let dir: TempDir
+const dir = fresh(tempDir)
 let store: IdentityStore
-let clock: FakeClock
+const clock = fresh(fakeClock)
 let identities: Identities
 let grants: Grants
 let http: TestHttp
@@ -35,8 +36,6 @@ let ended: string[]
 const never = new AbortController().signal
 
 beforeEach(async () => {
-  dir = tempDir()
-  clock = fakeClock()
   ended = []
   store = openIdentityStore(dir.path)
   const logger = silentLogger()
@@ -61,7 +60,6 @@ afterEach(async () => {
   identities.close()
   await http.close()
   store.close()
-  dir[Symbol.dispose]()
 })
 
 /** A command as an operator or a device runs it; @returns what it prints with --json */

@@ -1,45 +1,39 @@
 import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { enrol } from '../../../agent/identity/enrolment.ts'
-import { run } from '../../../brim.ts'
 import type { Bridge } from '../../../cloud-bridge/bridge.ts'
 import { readSse } from '../../../core/wire/openai/sse-reader.ts'
 import type { AuditLine } from '../../../core/wire/protocol/http/admin.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { startTestBridge } from '../../support/bridge.ts'
-import { captureIo } from '../../support/captured-io.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { postJson } from '../../support/post-json.ts'
+import { runBrim } from '../../support/run-brim.ts'
+import { fresh, shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let shared: TempDir
+const bundles = shared(tempDir)
 let bundle: string
 beforeAll(async () => {
-  shared = tempDir()
-  bundle = await buildTextBundle(shared.path, { adapter: false })
+  bundle = await buildTextBundle(bundles.path, { adapter: false })
 })
-afterAll(() => shared[Symbol.dispose]())
 
-let dir: TempDir
+const dir = fresh(tempDir)
 let bridge: Bridge
 beforeEach(async () => {
-  dir = tempDir()
   bridge = await start()
 })
 afterEach(async () => {
   vi.useRealTimers()
   await bridge.close()
-  dir[Symbol.dispose]()
 })
 
 const bridgeDir = () => join(dir.path, 'bridge')
 const start = (auth = true) => startTestBridge({ bundle, stateDir: bridgeDir(), auth })
 
 /** A command of a person whose home directory is not the bridge's. */
-async function brimOf(person: string, words: string[], stdin = '') {
-  const { io, out, err } = captureIo({ env: { HOME: join(dir.path, person), USER: person }, stdin })
-  const code = await run(words, io)
-  return { code, out: out(), err: err() }
-}
+const brimOf = (person: string, words: string[], stdin = '') =>
+  runBrim(words, { env: { HOME: join(dir.path, person), USER: person }, stdin })
 const at = (person: string) => {
   async function json<T>(words: string[], stdin = ''): Promise<T> {
     const { code, out, err } = await brimOf(person, [...words, '--json'], stdin)
@@ -63,11 +57,7 @@ async function loggedIn(name: string, role: string, ...quota: string[]) {
 }
 const get = (path: string, key: string) => fetch(bridge.httpUrl + path, { headers: { authorization: `Bearer ${key}` } })
 const post = (path: string, body: unknown, key?: string) =>
-  fetch(bridge.httpUrl + path, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) },
-    body: JSON.stringify(body),
-  })
+  postJson(bridge.httpUrl + path, body, { ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) })
 const job = (key?: string) => ({ kind: 'slm.generate', input: { prompt: 'Hello' }, ...(key === undefined ? {} : { key }) })
 const auditOf = async (operator: Awaited<ReturnType<typeof loggedIn>>) =>
   (await operator.json<{ audit: AuditLine[] }>(['bridge', 'audit'])).audit

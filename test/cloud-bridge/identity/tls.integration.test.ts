@@ -2,7 +2,7 @@ import { chmodSync, copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { BundleFolder } from '../../../agent/bundles/bundle-folder.ts'
 import { enrol } from '../../../agent/identity/enrolment.ts'
 import { openBridgeCredentials } from '../../../agent/identity/identities.ts'
@@ -19,23 +19,24 @@ import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { installInto, jobContext } from '../../support/install.ts'
+import { postJson } from '../../support/post-json.ts'
 import { recordingLogger } from '../../support/recording-logger.ts'
+import { runBrim } from '../../support/run-brim.ts'
 import { sha256Of } from '../../support/sha256-of.ts'
+import { fresh } from '../../support/shared.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 /** `renewed` has the key of `first`, and is not valid before 2090, as every certificate is to a clock in 1970. */
 const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/tls/${name}.pem`, import.meta.url))
 
-let dir: TempDir
+const dir = fresh(tempDir)
 let files: CertificatePair
 beforeEach(() => {
-  dir = tempDir()
   files = { cert: join(dir.path, 'cert.pem'), key: join(dir.path, 'key.pem') }
   put('cert', 'first.cert')
   put('key', 'first.key')
 })
-afterEach(() => dir[Symbol.dispose]())
 
 function put(which: 'cert' | 'key', name: string): void {
   copyFileSync(fixture(name), files[which])
@@ -97,12 +98,7 @@ describe('a certificate', () => {
 })
 
 describe('a device and a bridge that speaks TLS', () => {
-  const ask = (apiUrl: string) =>
-    fetch(`${apiUrl}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ prompt: [5, 6, 7], max_tokens: 4, temperature: 0 }),
-    })
+  const ask = (apiUrl: string) => postJson(`${apiUrl}/v1/completions`, { prompt: [5, 6, 7], max_tokens: 4, temperature: 0 })
 
   async function invitation(stateDir: string, url: string, ...pin: string[]): Promise<string> {
     const { io, out } = captureIo()
@@ -130,10 +126,7 @@ describe('a device and a bridge that speaks TLS', () => {
     expect(await (await fetch(`${apiUrl}/health`)).json()).toMatchObject({ broker: 'connected', bridge: 'connected', dataUrl })
 
     const home = { HOME: join(world.dir, 'home') }
-    const brim = async (...words: string[]) => {
-      const { io, out, err } = captureIo({ env: home, stdin: await keyOf(bridgeDir) })
-      return { code: await run([...words, '--json'], io), out: out(), err: err() }
-    }
+    const brim = async (...words: string[]) => runBrim([...words, '--json'], { env: home, stdin: await keyOf(bridgeDir) })
     expect(await brim('login', '--bridge', httpUrl, '--pin', 'x'.repeat(43))).toMatchObject({ code: 1, out: '' })
     expect(await brim('login', '--bridge', httpUrl)).toMatchObject({ err: expect.stringMatching(/BRIDGE_UNREACHABLE.*--pin/) })
     expect(await brim('login', '--bridge', httpUrl, '--pin', world.bridge.pin!)).toMatchObject({ code: 0 })

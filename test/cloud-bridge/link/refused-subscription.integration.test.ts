@@ -1,11 +1,10 @@
-import { once } from 'node:events'
-import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { Aedes } from 'aedes'
 import { expect, it } from 'vitest'
 import { connectControl } from '../../../cloud-bridge/link/control.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { deviceTopic } from '../../../core/wire/protocol/topics.ts'
 import { mqttClient } from '../../support/broker.ts'
+import { serveBroker } from '../../support/served-broker.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
 
 it('a bridge reconnects after a broker refused its subscriptions, and then receives the states of devices', async () => {
@@ -14,13 +13,8 @@ it('a bridge reconnects after a broker refused its subscriptions, and then recei
   const broker = await Aedes.createBroker({
     authorizeSubscribe: (_client, subscription, done) => done(null, refusals++ < 6 ? null : subscription),
   })
-  const sockets = new Set<Socket>()
-  const server = createServer((socket) => {
-    sockets.add(socket)
-    broker.handle(socket)
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const url = `mqtt://127.0.0.1:${(server.address() as AddressInfo).port}`
+  await using served = await serveBroker(broker)
+  const { url } = served
   const devices: string[] = []
   const ignore = () => {}
   const control = await connectControl({
@@ -49,6 +43,4 @@ it('a bridge reconnects after a broker refused its subscriptions, and then recei
     .toContain('a')
   await device.endAsync()
   await control.close()
-  for (const socket of sockets) socket.destroy()
-  await new Promise<void>((done) => broker.close(() => server.close(() => done())))
 })

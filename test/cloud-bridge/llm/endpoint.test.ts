@@ -1,17 +1,14 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { bridgeEndpoint } from '../../../cloud-bridge/llm/endpoint.ts'
 import { Prompt } from '../../../core/answer/endpoint/prompt.ts'
 import { textModel } from '../../../core/answer/endpoint/text-model.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
 import { loadTokenizer } from '../../../core/model/text/tokenizer.ts'
 import { fixtureDir } from '../../oracle/fixtures.ts'
-import { type TinyBundle, tinyBundle } from '../../support/tiny-bundle.ts'
+import { shared } from '../../support/shared.ts'
+import { tinyBundle } from '../../support/tiny-bundle.ts'
 
-let bundle: TinyBundle
-beforeAll(async () => {
-  bundle = await tinyBundle()
-})
-afterAll(() => bundle[Symbol.dispose]())
+const bundle = shared(tinyBundle)
 
 it('an answer that is canceled before it begins takes no place in the queue', async () => {
   const model = textModel(bundle.manifest, await loadTokenizer(fixtureDir('llama')), undefined)

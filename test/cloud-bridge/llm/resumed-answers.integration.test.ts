@@ -10,7 +10,9 @@ import { freePort } from '../../../lab/cluster/free-port.ts'
 import { startBrim } from '../../../lab/cluster/processes.ts'
 import { buildSlmBundle, buildTextBundle } from '../../support/agent-world.ts'
 import { healthOf, startTestBridge, type TestBridge } from '../../support/bridge.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { postJson } from '../../support/post-json.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const question = { model: 'brim', messages: [{ role: 'user', content: 'Where does the river rise?' }] }
 const greedy = { ...question, temperature: 0, max_tokens: 60, ignore_eos: true, stream: true }
@@ -24,13 +26,11 @@ const structured = {
 }
 const sampled = { ...greedy, temperature: 0.9, seed: 7, presence_penalty: 0.4 }
 
-let dir: TempDir
+const dir = shared(tempDir)
 let bundle: string
 beforeAll(async () => {
-  dir = tempDir()
   bundle = await buildTextBundle(dir.path, { adapter: false })
 })
-afterAll(() => dir[Symbol.dispose]())
 
 interface Received {
   readonly text: string
@@ -63,14 +63,11 @@ async function read(response: Response, stop: AbortController, events = Number.P
   return { text, lastId, finish, usage }
 }
 
-const headersOf = (key?: string) => ({
-  'content-type': 'application/json',
-  ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
-})
+const headersOf = (key?: string): Record<string, string> => (key === undefined ? {} : { authorization: `Bearer ${key}` })
 
 /** Its response has begun: the first token is certain. */
 function post(url: string, body: object, key?: string, signal: AbortSignal | null = null): Promise<Response> {
-  return fetch(`${url}/v1/chat/completions`, { method: 'POST', headers: headersOf(key), body: JSON.stringify(body), signal })
+  return postJson(`${url}/v1/chat/completions`, body, headersOf(key), signal)
 }
 
 async function ask(url: string, body: object, events?: number, key?: string): Promise<Received> {

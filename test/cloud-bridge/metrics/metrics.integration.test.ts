@@ -1,22 +1,15 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { startTestBridge } from '../../support/bridge.ts'
 import { randomStates } from '../../support/random-states.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 import { connectDevice } from '../../support/test-device.ts'
-import { type TinyBundle, tinyBundle } from '../../support/tiny-bundle.ts'
+import { tinyBundle } from '../../support/tiny-bundle.ts'
 
-let bundle: TinyBundle
-let dir: TempDir
-beforeAll(async () => {
-  bundle = await tinyBundle()
-  dir = tempDir()
-})
-afterAll(() => {
-  bundle[Symbol.dispose]()
-  dir[Symbol.dispose]()
-})
+const bundle = shared(tinyBundle)
+const dir = shared(tempDir)
 
 describe('/metrics', () => {
   it('shows what the bridge does, in the format that Prometheus reads', async () => {

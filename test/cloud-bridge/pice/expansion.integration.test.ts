@@ -5,14 +5,13 @@ import type { Expanded } from '../../../cloud-bridge/pice/expander.ts'
 import { SketchInput } from '../../../core/wire/protocol/jobs.ts'
 import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
 import { startExpandingBridge } from '../../support/expanding-bridge.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let dir: TempDir
-let bridge: Awaited<ReturnType<typeof startExpandingBridge>>
+const dir = shared(tempDir)
+const bridge = shared(() => startExpandingBridge(dir.path))
 let agents: Agent[]
 beforeAll(async () => {
-  dir = tempDir()
-  bridge = await startExpandingBridge(dir.path)
   const slm = await ensureDemoBundle('slm-wide')
   agents = await Promise.all(
     ['jetson-01', 'jetson-02'].map((id) =>
@@ -28,11 +27,7 @@ beforeAll(async () => {
     ),
   )
 })
-afterAll(async () => {
-  await Promise.all(agents.map((agent) => agent.close()))
-  await bridge[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
-})
+afterAll(() => Promise.all(agents.map((agent) => agent.close())))
 
 const sketch = ['small village sea', 'keeper lamp night', 'storm boat rocks', 'boy rope rescue', 'morning calm thanks']
 async function expand(id: string, fields: Partial<SketchInput> = {}): Promise<Expanded[]> {

@@ -1,15 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { bridgeEndpoint } from '../../../cloud-bridge/llm/endpoint.ts'
 import { type Likelihood, likelihoodBy } from '../../../cloud-bridge/pice/likelihood.ts'
-import { splitModel } from '../../../cloud-bridge/serving/served-model.ts'
 import type { Serving } from '../../../cloud-bridge/serving/serving.ts'
 import { loadTextModel } from '../../../core/answer/endpoint/text-model.ts'
 import { openBundle } from '../../../core/model/engine/open-bundle.ts'
 import type { LoadedModel } from '../../../core/model/engine/open-model.ts'
-import { shareHead } from '../../../core/model/engine/shared-head.ts'
 import { relevanceOf } from '../../../core/policy/pice/relevance.ts'
 import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
-import { testServing } from '../../support/serving.ts'
+import { servedOf, testServing } from '../../support/serving.ts'
 
 const never = new AbortController().signal
 const question = 'Please tell me how to clean a piano with my neighbor in summer.'
@@ -21,8 +19,7 @@ beforeAll(async () => {
   const folder = await ensureDemoBundle()
   loaded = await openBundle(folder, { parts: 'chain', threads: 1 })
   const { dims } = loaded.manifest
-  const around = { input: loaded.part('input'), head: shareHead(loaded.head(), dims.vocab) }
-  serving = testServing(splitModel(loaded.part('middle'), around), { kv: { contextLimit: dims.contextLimit, prefixMs: 60_000 } })
+  serving = testServing(servedOf(loaded), { kv: { contextLimit: dims.contextLimit, prefixMs: 60_000 } })
   likelihood = likelihoodBy(bridgeEndpoint(serving, await loadTextModel(folder, loaded.manifest)))!
 })
 afterAll(async () => {

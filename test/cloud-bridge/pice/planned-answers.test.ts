@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
 import { readBridgeConfig } from '../../../cloud-bridge/config.ts'
 import type { BridgeLimits } from '../../../cloud-bridge/limits.ts'
 import { createBridgeMetrics } from '../../../cloud-bridge/metrics/bridge-metrics.ts'
@@ -12,8 +12,9 @@ import { greedy } from '../../../core/model/engine/sampler.ts'
 import { type ExpansionRun, openExpansionWorld } from '../../support/expansion-world.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { type Call, type Reply, scriptedLlm } from '../../support/scripted-llm.ts'
+import { fresh } from '../../support/shared.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const prompts: PicePrompts = {
   foresight: 'How long?',
@@ -44,15 +45,9 @@ const tokenMs = 100
 const fullS = 12
 const sketchS = 5.8
 
-let dir: TempDir
+const dir = fresh(tempDir)
 let close: () => Promise<void>
-beforeEach(() => {
-  dir = tempDir()
-})
-afterEach(async () => {
-  await close()
-  dir[Symbol.dispose]()
-})
+afterEach(() => close())
 
 /** What a bridge plans and sketches with, around an LLM whose tokens take their time and devices that the test plays. */
 async function world(

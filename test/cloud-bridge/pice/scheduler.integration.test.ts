@@ -1,21 +1,17 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { BridgeLimits } from '../../../cloud-bridge/limits.ts'
 import { type ExpansionRun, type ExpansionWorld, openExpansionWorld } from '../../support/expansion-world.ts'
-import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
+import { fresh } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let dir: TempDir
-let clock: FakeClock
+const dir = fresh(tempDir)
+const clock = fresh(() => fakeClock(1_000_000))
 let world: ExpansionWorld
 beforeEach(() => {
-  dir = tempDir()
-  clock = fakeClock(1_000_000)
   world = openExpansionWorld(dir.path, clock)
 })
-afterEach(async () => {
-  await world.close()
-  dir[Symbol.dispose]()
-})
+afterEach(() => world.close())
 
 async function reopen(limits: Partial<BridgeLimits> = {}): Promise<void> {
   await world.close()

@@ -9,29 +9,28 @@ import { createJobStore, type JobStore } from '../../../cloud-bridge/queue/job-s
 import { jobTables } from '../../../cloud-bridge/queue/job-tables.ts'
 import { openDatabase, type Store } from '../../../core/kit/store/open-database.ts'
 import { JobSubmission, type ToJobDevice } from '../../../core/wire/protocol/jobs.ts'
-import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
+import { fakeClock } from '../../support/fake-clock.ts'
 import { startTestHttp } from '../../support/http.ts'
+import { fresh } from '../../support/shared.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const retentionMs = 300_000
 let storageLimits: { attemptBytes: number; deviceBytesPerDay: number }
-let dir: TempDir
+const dir = fresh(tempDir)
 let store: Store
 let jobs: JobStore
 let queue: JobQueue
 let presence: PresenceFeed
-let clock: FakeClock
+const clock = fresh(fakeClock)
 /** The messages on the devices' `jobs` topics. */
 let sent: (ToJobDevice & { device: string })[]
 /** Unreadable messages of devices. */
 let faults: string[]
 beforeEach(() => {
-  dir = tempDir()
   store = openDatabase(join(dir.path, 'jobs.sqlite'), jobTables)
   storageLimits = { attemptBytes: 2 ** 30, deviceBytesPerDay: 2 ** 30 }
   jobs = createJobStore(store, { next: () => 0.5 }, storageLimits)
-  clock = fakeClock()
   sent = []
   faults = []
   presence = new PresenceFeed(silentLogger())
@@ -54,7 +53,6 @@ afterEach(async () => {
   await queue.close()
   store.close()
   expect(faults).toEqual([])
-  dir[Symbol.dispose]()
 })
 
 const submit = () => queue.submit([JobSubmission.parse({ kind: 'slm.generate', input: { prompt: 'Is it far?' } })])[0]!.id

@@ -1,29 +1,28 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { Agent } from '../../../agent/agent.ts'
 import { readSse } from '../../../core/wire/openai/sse-reader.ts'
 import type { JobDetails, StoredJobEvent } from '../../../core/wire/protocol/http/jobs.ts'
 import { DeviceProfile } from '../../../core/wire/protocol/profile.ts'
 import { deviceTopic } from '../../../core/wire/protocol/topics.ts'
 import { registerAbsentDevice } from '../../support/absent-device.ts'
-import { type AgentWorld, buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
+import { buildSlmBundle, startAgentWorld } from '../../support/agent-world.ts'
 import { closed, mqttClient } from '../../support/broker.ts'
+import { postJson } from '../../support/post-json.ts'
+import { shared } from '../../support/shared.ts'
 
-let world: AgentWorld
+const world = shared(startAgentWorld)
 let slm: string
 let able: Agent
 beforeAll(async () => {
-  world = await startAgentWorld()
   slm = await buildSlmBundle(world.dir)
   able = await world.startAgent({ id: 'jetson-02', slms: [slm] })
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
 const url = (path = '') => `${world.bridge.httpUrl}/v1/jobs${path}`
-const headers = { 'content-type': 'application/json' }
 async function post(path: string, body: object = {}, more: Record<string, string> = {}) {
-  const response = await fetch(url(path), { method: 'POST', headers: { ...headers, ...more }, body: JSON.stringify(body) })
+  const response = await postJson(url(path), body, more)
   return { status: response.status, body: (await response.json()) as { id: string; isNew: boolean; error: { message: string } } }
 }
 const submit = async (body: object) => (await post('', body)).body.id
@@ -55,7 +54,7 @@ describe('jobs between a bridge and its devices', () => {
     const id = await submit({ kind: 'hat.generate', input: question, device: 'jetson-01' })
     await hasEnded(id)
     const body = { prompt: question.prompt, max_tokens: 12, temperature: 0, seed: 3 }
-    const response = await fetch(`${world.agent.apiUrl}/v1/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
+    const response = await postJson(`${world.agent.apiUrl}/v1/completions`, body)
     const { choices } = (await response.json()) as { choices: { text: string }[] }
     expect((await show(id)).result).toMatchObject({ text: choices[0]?.text })
   })

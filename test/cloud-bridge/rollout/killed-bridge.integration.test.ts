@@ -1,6 +1,5 @@
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { run } from '../../../brim.ts'
 import { jobTables } from '../../../cloud-bridge/queue/job-tables.ts'
 import { openDatabase } from '../../../core/kit/store/open-database.ts'
 import type { Rollout, RolloutDevice } from '../../../core/wire/protocol/http/rollouts.ts'
@@ -9,7 +8,7 @@ import { deviceTopic } from '../../../core/wire/protocol/topics.ts'
 import { freePort } from '../../../lab/cluster/free-port.ts'
 import { startBrim } from '../../../lab/cluster/processes.ts'
 import { mqttClient, powerCut } from '../../support/broker.ts'
-import { captureIo } from '../../support/captured-io.ts'
+import { runBrim } from '../../support/run-brim.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 const at = new Date(0).toISOString()
@@ -74,11 +73,7 @@ it('a rollout survives a killed bridge and a device that vanishes, and an abort 
   const ports = ['--http-port', String(http), '--mqtt-port', String(mqtt)]
   const args = ['bridge', 'run', ...upstream, '--state-dir', dir.path, ...ports, '--limit', 'rolloutSoakS=0']
   const start = () => startBrim(args, { env: process.env })
-  const brim = async (...words: string[]) => {
-    const { io, out, err } = captureIo()
-    const code = await run(['rollout', ...words, '--bridge-url', url], io)
-    return { code, out: out(), err: err() }
-  }
+  const brim = (...words: string[]) => runBrim(['rollout', ...words, '--bridge-url', url])
   let bridge = await start()
   let isReleased = false
   const released = async () => {

@@ -1,18 +1,18 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { run } from '../../../brim.ts'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import type { Rollout } from '../../../core/wire/protocol/http/rollouts.ts'
 import { newSigningKey, readSigner } from '../../../core/wire/signing/signature.ts'
-import { type AgentWorld, startAgentWorld } from '../../support/agent-world.ts'
-import { captureIo } from '../../support/captured-io.ts'
+import { startAgentWorld } from '../../support/agent-world.ts'
+import { postJson } from '../../support/post-json.ts'
+import { runBrim } from '../../support/run-brim.ts'
+import { shared } from '../../support/shared.ts'
 
-let world: AgentWorld
+const world = shared(() => startAgentWorld({ bridge: { limits: { rolloutSoakS: 0 } } }))
 let signingKey: string
 let access: string[]
 beforeAll(async () => {
-  world = await startAgentWorld({ bridge: { limits: { rolloutSoakS: 0 } } })
   signingKey = join(world.dir, 'release.key')
   writeFileSync(signingKey, newSigningKey(), { mode: 0o600 })
   const trustedKeys = [readSigner(signingKey).publicKey]
@@ -26,13 +26,8 @@ beforeAll(async () => {
   access = ['--bridge-url', world.bridge.httpUrl, '--key-file', keyFile('operator', 'operator')]
   store.close()
 })
-afterAll(() => world[Symbol.asyncDispose]())
 
-async function brim(...words: string[]) {
-  const { io, out, err } = captureIo()
-  const code = await run(words, io)
-  return { code, out: out(), err: err() }
-}
+const brim = (...words: string[]) => runBrim(words)
 const rollout = (...words: string[]) => brim('rollout', ...words, ...access)
 const latest = async () => JSON.parse((await rollout('status', '--json')).out) as Rollout
 
@@ -97,14 +92,10 @@ describe('brim rollout', () => {
         out: '',
         err: expect.stringContaining(message),
       })
-    const response = await fetch(`${world.bridge.httpUrl}/v1/rollouts`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        kind: 'software.install',
-        input: { version: '9.9.9', archiveSha256: '0'.repeat(64) },
-        selector: { all: true },
-      }),
+    const response = await postJson(`${world.bridge.httpUrl}/v1/rollouts`, {
+      kind: 'software.install',
+      input: { version: '9.9.9', archiveSha256: '0'.repeat(64) },
+      selector: { all: true },
     })
     expect([response.status, await response.text()]).toEqual([403, expect.stringContaining("only an admin's key")])
   })

@@ -1,33 +1,25 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type ServedModel, splitModel } from '../../../cloud-bridge/serving/served-model.ts'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { Serving } from '../../../cloud-bridge/serving/serving.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
-import type { LoadedModel } from '../../../core/model/engine/open-model.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
-import { shareHead } from '../../../core/model/engine/shared-head.ts'
 import type { ServingPolicy } from '../../../core/policy/serving/policy.ts'
 import { createServingPolicy, servingPolicyNames } from '../../../lab/baselines/serving-policies.ts'
-import { someIds, type Workshop, workshop } from '../../core/model/engine/models.ts'
+import { someIds, workshop } from '../../core/model/engine/models.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { randomStates } from '../../support/random-states.ts'
 import { scriptedPart } from '../../support/scripted-part.ts'
-import { openStream, testServing } from '../../support/serving.ts'
+import { openStream, servedOf, testServing } from '../../support/serving.ts'
+import { shared } from '../../support/shared.ts'
 
-let bench: Workshop
-let model: LoadedModel
+const bench = shared(workshop)
+const model = shared(() => bench.open({ format: 'fp32', split: 1 }))
 let alone: { session: number[][]; answers: number[][] }
 beforeAll(async () => {
-  bench = await workshop()
-  model = await bench.open({ format: 'fp32', split: 1 })
   alone = {
-    session: await converse(testServing(served())),
-    answers: await Promise.all([1, 2, 3].map((seed) => answer(testServing(served()), seed))),
+    session: await converse(testServing(servedOf(model))),
+    answers: await Promise.all([1, 2, 3].map((seed) => answer(testServing(servedOf(model)), seed))),
   }
 })
-afterAll(() => bench[Symbol.asyncDispose]())
-
-const served = (): ServedModel =>
-  splitModel(model.part('middle'), { input: model.part('input'), head: shareHead(model.head(), model.manifest.dims.vocab) })
 
 const maxTokens = 110
 const nextTurn = () => new Promise((turn) => setImmediate(turn))
@@ -62,8 +54,8 @@ describe.each(servingPolicyNames)('while answers fill the memory, under %s', (na
   it("a device's session opens and grows, and no answer differs for having been preempted", async () => {
     const policy = createServingPolicy(name, { promptRows: 32, minPromptRows: 8 })
     // For two whole answers, or one and the session.
-    const budgetBytes = 256 * served().tokens!.bytesPerPosition
-    const serving = testServing(served(), { policy, kv: { budgetBytes, ownerBytes: budgetBytes } })
+    const budgetBytes = 256 * servedOf(model).tokens!.bytesPerPosition
+    const serving = testServing(servedOf(model), { policy, kv: { budgetBytes, ownerBytes: budgetBytes } })
     let ended = 0
     const answers = Promise.all([1, 2, 3].map((seed) => answer(serving, seed).finally(() => (ended += 1))))
     while (serving.memory.usedBytes < budgetBytes) await nextTurn()
@@ -87,9 +79,9 @@ describe('sessions that report their readers, under tokenflow', () => {
         return plan
       },
     }
-    const perPosition = served().rows!.bytesPerPosition
+    const perPosition = servedOf(model).rows!.bytesPerPosition
     // For two sessions of four.
-    const serving = testServing(served(), { policy, kv: { budgetBytes: 256 * perPosition } })
+    const serving = testServing(servedOf(model), { policy, kv: { budgetBytes: 256 * perPosition } })
     const owners = ['a', 'b', 'c', 'd']
     const sessions = await Promise.all(owners.map((owner) => converse(serving, owner, 1_000)))
     for (const session of sessions) expect(session).toEqual(alone.session)
@@ -111,9 +103,9 @@ describe('memory that never becomes free', () => {
 
   it('is waited for 3 s by a new session, which is then refused', async () => {
     const clock = fakeClock()
-    const budgetBytes = 64 * served().tokens!.bytesPerPosition
+    const budgetBytes = 64 * servedOf(model).tokens!.bytesPerPosition
     const policy = stubborn((id) => id > 1)
-    const serving = testServing(served(), { policy, clock, kv: { budgetBytes } })
+    const serving = testServing(servedOf(model), { policy, clock, kv: { budgetBytes } })
     const held = serving.openTokens('client', { ids: [1, 2], answered: [], eos: [], sampling: greedy, maxTokens: 9 })
     while (serving.memory.usedBytes < budgetBytes) await nextTurn()
     let opened: unknown = 'waits'

@@ -11,21 +11,19 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { PageKeys } from '../../../cloud-bridge/serving/page-keys.ts'
-import { type ServedModel, splitModel } from '../../../cloud-bridge/serving/served-model.ts'
 import type { Serving } from '../../../cloud-bridge/serving/serving.ts'
 import type { SlowTier } from '../../../cloud-bridge/serving/slow-tier.ts'
 import { type FileTierOptions, fileTier } from '../../../cloud-bridge/serving/slow-tier-file.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
-import type { LoadedModel } from '../../../core/model/engine/open-model.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
-import { shareHead } from '../../../core/model/engine/shared-head.ts'
-import { someIds, type Workshop, workshop } from '../../core/model/engine/models.ts'
+import { someIds, workshop } from '../../core/model/engine/models.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
-import { testServing } from '../../support/serving.ts'
+import { servedOf, testServing } from '../../support/serving.ts'
+import { shared } from '../../support/shared.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const keepMs = 300_000
 const options = {
@@ -37,27 +35,17 @@ const options = {
   logger: silentLogger(),
 }
 
-let bench: Workshop
-let model: LoadedModel
-let dir: TempDir
+const bench = shared(workshop)
+const model = shared(() => bench.open({ format: 'fp32', split: 1 }))
+const dir = shared(tempDir)
 let folders = 0
-beforeAll(async () => {
-  dir = tempDir()
-  bench = await workshop()
-  model = await bench.open({ format: 'fp32', split: 1 })
-})
-afterAll(async () => {
-  await bench[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
-})
 
 const newFolder = () => join(dir.path, `kv-${++folders}`)
 const tierIn = (folder: string, more: Partial<FileTierOptions> = {}) => fileTier({ ...options, ...more, folder })
 
 /** A bridge's serving, with its files in a folder, and the rows that its steps have computed. */
 function serve(folder: string, more: { readonly kvModel?: string; readonly tier?: Partial<FileTierOptions> } = {}) {
-  const head = shareHead(model.head(), model.manifest.dims.vocab)
-  const served: ServedModel = splitModel(model.part('middle'), { input: model.part('input'), head })
+  const served = servedOf(model)
   const { kvModel = 'test', tier } = more
   const computed = { rows: 0 }
   const serving = testServing(served, {

@@ -1,42 +1,30 @@
 import { appendFileSync, readdirSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type ServedModel, splitModel } from '../../../cloud-bridge/serving/served-model.ts'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { Serving, ServingOptions } from '../../../cloud-bridge/serving/serving.ts'
 import type { SlowTier } from '../../../cloud-bridge/serving/slow-tier.ts'
 import { fileTier } from '../../../cloud-bridge/serving/slow-tier-file.ts'
 import { memoryTier } from '../../../cloud-bridge/serving/slow-tier-memory.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { type Random, seededRandom } from '../../../core/kit/base/random.ts'
-import type { LoadedModel } from '../../../core/model/engine/open-model.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
-import { shareHead } from '../../../core/model/engine/shared-head.ts'
 import { decodeFirst } from '../../../core/policy/serving/decode-first.ts'
 import type { ServingPolicy, StreamState } from '../../../core/policy/serving/policy.ts'
-import { someIds, type Workshop, workshop } from '../../core/model/engine/models.ts'
-import { testServing } from '../../support/serving.ts'
+import { someIds, workshop } from '../../core/model/engine/models.ts'
+import { servedOf, testServing } from '../../support/serving.ts'
+import { shared } from '../../support/shared.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let bench: Workshop
-let model: LoadedModel
-let folder: TempDir
+const bench = shared(workshop)
+const model = shared(() => bench.open({ format: 'fp32', split: 1 }))
+const folder = shared(tempDir)
 let uninterrupted: number[][]
 beforeAll(async () => {
-  folder = tempDir()
-  bench = await workshop()
-  model = await bench.open({ format: 'fp32', split: 1 })
-  uninterrupted = await answers(testServing(served(), { policy: ordinary }))
-})
-afterAll(async () => {
-  await bench[Symbol.asyncDispose]()
-  folder[Symbol.dispose]()
+  uninterrupted = await answers(testServing(servedOf(model), { policy: ordinary }))
 })
 
 const ordinary = decodeFirst({ promptRows: 16, minPromptRows: 8, maxStepsSkipped: 4, decodingMs: 500 })
-
-const served = (): ServedModel =>
-  splitModel(model.part('middle'), { input: model.part('input'), head: shareHead(model.head(), model.manifest.dims.vocab) })
 
 /** Three answers, greedy and sampled, whose prompts and answers end on both sides of a page's end. */
 function answers(serving: Serving): Promise<number[][]> {
@@ -112,7 +100,7 @@ const files = (name: string, budgetBytes = 2 ** 24) =>
   fileTier({ ...nothingLeft, folder: join(folder.path, name), budgetBytes, clock: systemClock, logger: silentLogger() })
 
 /** Bytes of a page of an answer. */
-const pageBytes = () => 16 * served().tokens!.bytesPerPosition
+const pageBytes = () => 16 * servedOf(model).tokens!.bytesPerPosition
 
 const tiers: Record<string, (random: Random, seed: number) => Partial<ServingOptions['tiers']>> = {
   'host memory': () => ({ slow: memoryTier(2 ** 24) }),
@@ -134,8 +122,8 @@ describe('answers that are preempted at random', () => {
       const random = seededRandom(1_000 * Object.keys(tiers).indexOf(name) + seed)
       const own = open(random, seed)
       // Room for one to all of them.
-      const budgetBytes = (128 + 64 * Math.floor(random.next() * 4)) * served().tokens!.bytesPerPosition
-      const serving = testServing(served(), { policy: preempting(random, counts), tiers: own, kv: { budgetBytes } })
+      const budgetBytes = (128 + 64 * Math.floor(random.next() * 4)) * servedOf(model).tokens!.bytesPerPosition
+      const serving = testServing(servedOf(model), { policy: preempting(random, counts), tiers: own, kv: { budgetBytes } })
       expect(await answers(serving)).toEqual(uninterrupted)
       expect(serving.memory.usedBytes).toBe(0)
       await serving.close()
@@ -157,7 +145,7 @@ describe('answers that are preempted at random', () => {
     }
     for (let run = 0; run < 6; run++) {
       const policy = preempting(random, counts, damage)
-      const serving = testServing(served(), { policy, tiers: { slow: files('damaged') } })
+      const serving = testServing(servedOf(model), { policy, tiers: { slow: files('damaged') } })
       expect(await answers(serving)).toEqual(uninterrupted)
       await serving.close()
     }

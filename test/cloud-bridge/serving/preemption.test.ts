@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { Serving, ServingOptions } from '../../../cloud-bridge/serving/serving.ts'
 import { memoryTier } from '../../../cloud-bridge/serving/slow-tier-memory.ts'
 import { type Random, seededRandom } from '../../../core/kit/base/random.ts'
@@ -6,21 +6,20 @@ import type { Part } from '../../../core/model/engine/contract.ts'
 import { decodeFirst } from '../../../core/policy/serving/decode-first.ts'
 import type { ServingPolicy, ServingState } from '../../../core/policy/serving/policy.ts'
 import type { States } from '../../../core/wire/protocol/states.ts'
-import { type Workshop, workshop } from '../../core/model/engine/models.ts'
+import { workshop } from '../../core/model/engine/models.ts'
 import { randomStates } from '../../support/random-states.ts'
 import { scriptedPart } from '../../support/scripted-part.ts'
 import { openStream, testServing } from '../../support/serving.ts'
+import { shared } from '../../support/shared.ts'
 
-let bench: Workshop
+const bench = shared(workshop)
 let middle: Part
 let width: number
 beforeAll(async () => {
-  bench = await workshop()
   const model = await bench.open({ format: 'fp32', split: 1 })
   middle = model.part('middle')
   width = model.manifest.dims.hidden
 })
-afterAll(() => bench[Symbol.asyncDispose]())
 
 const ordinary = decodeFirst({ promptRows: 32, minPromptRows: 16, maxStepsSkipped: 4, decodingMs: 500 })
 

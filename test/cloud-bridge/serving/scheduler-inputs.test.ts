@@ -1,23 +1,14 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
-import { splitModel } from '../../../cloud-bridge/serving/served-model.ts'
-import type { SlowTier } from '../../../cloud-bridge/serving/slow-tier.ts'
-import { memoryTier } from '../../../cloud-bridge/serving/slow-tier-memory.ts'
-import type { LoadedModel } from '../../../core/model/engine/open-model.ts'
+import { expect, it } from 'vitest'
 import { greedy } from '../../../core/model/engine/sampler.ts'
-import { shareHead } from '../../../core/model/engine/shared-head.ts'
 import { decodeFirst } from '../../../core/policy/serving/decode-first.ts'
 import type { ServingPolicy, ServingState, StreamState } from '../../../core/policy/serving/policy.ts'
-import { someIds, type Workshop, workshop } from '../../core/model/engine/models.ts'
+import { someIds, workshop } from '../../core/model/engine/models.ts'
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
-import { testServing } from '../../support/serving.ts'
+import { servedOf, testServing, watchedTier } from '../../support/serving.ts'
+import { shared } from '../../support/shared.ts'
 
-let bench: Workshop
-let model: LoadedModel
-beforeAll(async () => {
-  bench = await workshop()
-  model = await bench.open({ format: 'fp32', split: 1 })
-})
-afterAll(() => bench[Symbol.asyncDispose]())
+const bench = shared(workshop)
+const model = shared(() => bench.open({ format: 'fp32', split: 1 }))
 
 const stepMs = 20
 const tokensPerS = 20
@@ -44,29 +35,11 @@ const copyOf = (stream: StreamState): StreamState => ({
 })
 
 /** Saving a page takes 4 ms, loading one 2 ms. */
-function timed(clock: FakeClock): SlowTier {
-  const tier = memoryTier(budgetBytes)
-  return {
-    ...tier,
-    open() {
-      const copy = tier.open()
-      return {
-        get bytes() {
-          return copy.bytes
-        },
-        save: (at, page) => clock.advance(4).then(() => copy.save(at, page)),
-        load: (at) => clock.advance(2).then(() => copy.load(at)),
-        release: () => copy.release(),
-        leave: () => copy.release(),
-      }
-    },
-  }
-}
+const timed = (clock: FakeClock) => watchedTier((kind) => clock.advance(kind === 'save' ? 4 : 2))
 
 it('a policy sees what each stream and the bridge have done so far', async () => {
   const clock = fakeClock(1_000)
-  const head = shareHead(model.head(), model.manifest.dims.vocab)
-  const whole = splitModel(model.part('middle'), { input: model.part('input'), head })
+  const whole = servedOf(model)
   const ordinary = decodeFirst({ promptRows: 64, minPromptRows: 8, maxStepsSkipped: 4, decodingMs: 500 })
   const states: ServingState[] = []
   const seen: StreamState[] = []

@@ -1,41 +1,29 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type ServedModel, splitModel, wholeModel } from '../../../cloud-bridge/serving/served-model.ts'
 import type { Serving } from '../../../cloud-bridge/serving/serving.ts'
 import type { TokenStream, TokenStreamRequest } from '../../../cloud-bridge/serving/token-stream.ts'
 import { type Random, seededRandom } from '../../../core/kit/base/random.ts'
 import type { Chain } from '../../../core/model/engine/contract.ts'
 import { log2Probability } from '../../../core/model/engine/logprobs.ts'
-import type { LoadedModel } from '../../../core/model/engine/open-model.ts'
 import { referenceAnswer } from '../../../core/model/engine/reference.ts'
 import { greedy, type Sampling } from '../../../core/model/engine/sampler.ts'
 import { type SharedHead, shareHead } from '../../../core/model/engine/shared-head.ts'
 import { decodeFirst } from '../../../core/policy/serving/decode-first.ts'
 import type { ServingPolicy } from '../../../core/policy/serving/policy.ts'
 import { createServingPolicy, servingPolicyNames } from '../../../lab/baselines/serving-policies.ts'
-import { smallConfig, someIds, type Workshop, workshop } from '../../core/model/engine/models.ts'
+import { smallConfig, someIds, workshop } from '../../core/model/engine/models.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
 import { randomStates } from '../../support/random-states.ts'
-import { openStream, testServing } from '../../support/serving.ts'
+import { openStream, servedOf, testServing } from '../../support/serving.ts'
+import { shared } from '../../support/shared.ts'
 
 const ordinary = decodeFirst({ promptRows: 32, minPromptRows: 8, maxStepsSkipped: 4, decodingMs: 500 })
 const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 0.9, seed: 7 }
 
-let bench: Workshop
-let split: LoadedModel
-let whole: LoadedModel
-let reference: Chain
-beforeAll(async () => {
-  bench = await workshop(smallConfig)
-  split = await bench.open({ format: 'fp32', split: 1 })
-  whole = await bench.open({ format: 'fp32' })
-  reference = split.chain({ cuts: 'half' })
-})
-afterAll(() => bench[Symbol.asyncDispose]())
-
-const served = (): ServedModel => {
-  const head = shareHead(split.head(), split.manifest.dims.vocab)
-  return splitModel(split.part('middle'), { input: split.part('input'), head })
-}
+const bench = shared(() => workshop(smallConfig))
+const split = shared(() => bench.open({ format: 'fp32', split: 1 }))
+const whole = shared(() => bench.open({ format: 'fp32' }))
+const reference = shared(() => split.chain({ cuts: 'half' }))
 
 interface Asked {
   readonly ids: number[]
@@ -85,7 +73,7 @@ async function device(serving: Serving, seed: number, isDone: () => boolean): Pr
 }
 
 /** KV of one position of an answer. */
-const perPosition = () => served().tokens!.bytesPerPosition
+const perPosition = () => servedOf(split).tokens!.bytesPerPosition
 
 /** The ordinary policy, which preempts random answers before about half of its plans. */
 function preempting(random: Random, onPreempt: () => void): ServingPolicy {
@@ -103,12 +91,12 @@ function preempting(random: Random, onPreempt: () => void): ServingPolicy {
 describe('answers of the whole model', () => {
   it.each([1, 16])('are those of the reference with %i at once', async (count) => {
     const questions = asked(count)
-    expect(await answerAll(testServing(served()), questions)).toEqual(await expected(reference, questions))
+    expect(await answerAll(testServing(servedOf(split)), questions)).toEqual(await expected(reference, questions))
   })
 
   it('begin their next step before their readers get the tokens of the last one', async () => {
     const events: string[] = []
-    const model = served()
+    const model = servedOf(split)
     const serving = testServing({
       ...model,
       step: (items: Parameters<ServedModel['step']>[0]) => {
@@ -124,7 +112,7 @@ describe('answers of the whole model', () => {
 
   it('are those of the reference while devices send rows of their own', async () => {
     const questions = asked(8)
-    const serving = testServing(served())
+    const serving = testServing(servedOf(split))
     let done = false
     const devices = [1, 2, 3].map((seed) => device(serving, seed, () => done))
     const answers = await answerAll(serving, questions)
@@ -147,7 +135,7 @@ describe('answers of the whole model', () => {
     const policy = preempting(seededRandom(3), () => {
       preemptions += 1
     })
-    const answers = await answerAll(testServing(served(), { policy }), questions)
+    const answers = await answerAll(testServing(servedOf(split), { policy }), questions)
     expect(answers).toEqual(await expected(reference, questions))
     expect(preemptions).toBeGreaterThan(10)
   })
@@ -155,7 +143,7 @@ describe('answers of the whole model', () => {
   it.each(servingPolicyNames)('are those of the reference where %s shares out memory for a few of them', async (name) => {
     const questions = asked(10)
     const policy = createServingPolicy(name, { promptRows: 32, minPromptRows: 8 })
-    const serving = testServing(served(), { policy, kv: { budgetBytes: 3 * 128 * perPosition() } })
+    const serving = testServing(servedOf(split), { policy, kv: { budgetBytes: 3 * 128 * perPosition() } })
     expect(await answerAll(serving, questions)).toEqual(await expected(reference, questions))
     expect(serving.memory.usedBytes).toBe(0)
   })
@@ -170,14 +158,14 @@ describe('answers of the whole model', () => {
         return ordinary.plan(state, nowMs)
       },
     }
-    const serving = testServing(served(), { policy, kv: { budgetBytes } })
+    const serving = testServing(servedOf(split), { policy, kv: { budgetBytes } })
     expect(await answerAll(serving, questions)).toEqual(await expected(reference, questions))
     expect(peakBytes).toBeLessThanOrEqual(budgetBytes)
     expect(serving.memory.usedBytes).toBe(0)
   })
 
   it('end, and free their memory, though no client takes their tokens', async () => {
-    const serving = testServing(served())
+    const serving = testServing(servedOf(split))
     const [question] = asked(1)
     const stream = serving.openTokens('client a', request(question!))
     await expect.poll(() => serving.metrics.tokens).toBe(question!.ids.length + question!.maxTokens - 1)
@@ -189,14 +177,14 @@ describe('answers of the whole model', () => {
     const [question] = asked(1)
     const [answer] = await expected(reference, [question!])
     const eos = [answer![4]!]
-    const stream = testServing(served()).openTokens('client a', { ...request(question!), eos })
+    const stream = testServing(servedOf(split)).openTokens('client a', { ...request(question!), eos })
     expect(await collect(stream)).toEqual(answer!.slice(0, answer!.indexOf(eos[0]!) + 1))
   })
 
   it('continue an answer at any position with the tokens that would have followed', async () => {
     const questions = asked(4)
     const answers = await expected(reference, questions)
-    const serving = testServing(served())
+    const serving = testServing(servedOf(split))
     for (const [at, { ids, sampling, maxTokens }] of questions.entries()) {
       const answered = answers[at]!.slice(0, 5)
       const rest = { ids: [...ids, ...answered], answered, eos: [], sampling, maxTokens: maxTokens - 5 }
@@ -230,7 +218,7 @@ describe('the tokens of an answer so far', () => {
 
   it.each(['split', 'whole'] as const)('are scored where the request asks for it, by a %s model', async (kind) => {
     const [chain, model] =
-      kind === 'split' ? [reference, served()] : [whole.chain({ cuts: 'full' }), wholeModel(whole.chain({ cuts: 'full' }))]
+      kind === 'split' ? [reference, servedOf(split)] : [whole.chain({ cuts: 'full' }), wholeModel(whole.chain({ cuts: 'full' }))]
     const serving = testServing(model, { kv: { prefixMs: 60_000 } })
     // Steps of 32 rows: the answer begins in any of them, and covers up to three; it begins with the prompt, too.
     for (const [prompt, count] of [
@@ -263,7 +251,7 @@ describe('the tokens of an answer so far', () => {
   })
 
   it('are scored with rows that are cached of the prompt, and none of their own', async () => {
-    const serving = testServing(served(), { kv: { prefixMs: 60_000 } })
+    const serving = testServing(servedOf(split), { kv: { prefixMs: 60_000 } })
     const ids = someIds(split.manifest, 60, 1)
     const answered = someIds(split.manifest, 20, 2)
     const score = async (owner: string) => (await serving.openTokens(owner, scoring(ids, answered)).next()).answeredLog2!
@@ -284,7 +272,7 @@ describe('the tokens of an answer so far', () => {
     const policy = preempting(seededRandom(5), () => {
       preemptions += 1
     })
-    const serving = testServing(served(), { policy })
+    const serving = testServing(servedOf(split), { policy })
     const ids = someIds(split.manifest, 40, 1)
     const answered = someIds(split.manifest, 100, 2)
     const all = await Promise.all([1, 2, 3, 4].map((at) => serving.openTokens(`client ${at}`, scoring(ids, answered)).next()))
@@ -298,7 +286,7 @@ describe('the tokens of an answer so far', () => {
 
 describe('an answer that is closed early', () => {
   it('takes part in no step after the running one', async () => {
-    const serving = testServing(served())
+    const serving = testServing(servedOf(split))
     const stream = serving.openTokens('client a', request(asked(1)[0]!))
     await stream.next()
     const closing = stream.close()
@@ -311,7 +299,7 @@ describe('an answer that is closed early', () => {
   })
 
   it('rejects those that wait for its tokens, as does the end of serving', async () => {
-    const serving = testServing(served())
+    const serving = testServing(servedOf(split))
     const [first, second] = ['a', 'b'].map((name) => serving.openTokens(name, { ...request(asked(1)[0]!), maxTokens: 150 }))
     const taken = Promise.allSettled([first!, second!].map(collect))
     await first!.close()
@@ -325,7 +313,7 @@ describe('an answer that is closed early', () => {
 describe('an answer whose logits cannot be read', () => {
   it('fails alone', async () => {
     const questions = asked(3)
-    const model = served()
+    const model = servedOf(split)
     let reads = 0
     // One row of the third step has NaN.
     const head: SharedHead = {
@@ -351,7 +339,7 @@ describe('the KV that an answer leaves', () => {
   const kv = { prefixMs: 60_000 }
 
   it('spares the next turn of its client all positions but the new ones', async () => {
-    const serving = testServing(served(), { kv })
+    const serving = testServing(servedOf(split), { kv })
     const [first] = asked(1)
     const answer = await collect(serving.openTokens('client a', request(first!)))
     const before = serving.metrics.tokens
@@ -365,7 +353,7 @@ describe('the KV that an answer leaves', () => {
   })
 
   it('is of no use to another client', async () => {
-    const serving = testServing(served(), { kv })
+    const serving = testServing(servedOf(split), { kv })
     const [question] = asked(1)
     await collect(serving.openTokens('client a', request(question!)))
     const before = serving.metrics.tokens
@@ -374,7 +362,7 @@ describe('the KV that an answer leaves', () => {
   })
 
   it('serves several answers that begin alike, as far as each does', async () => {
-    const serving = testServing(served(), { kv })
+    const serving = testServing(servedOf(split), { kv })
     const common = someIds(split.manifest, 80, 9)
     const questions = [5, 6, 7].map((seed) => ({
       ids: [...common, ...someIds(split.manifest, 7, seed)],
@@ -390,7 +378,7 @@ describe('the KV that an answer leaves', () => {
 
   it.each(servingPolicyNames)('is computed once for answers that begin at once under %s, for each client', async (name) => {
     const policy = createServingPolicy(name, { promptRows: 32, minPromptRows: 8 })
-    const serving = testServing(served(), { policy })
+    const serving = testServing(servedOf(split), { policy })
     const ids = someIds(split.manifest, 100, 3)
     const questions = [1, 2, 3, 4].map((seed) => ({ ids, sampling: { ...sampled, seed }, maxTokens: 5 }))
     const ask = (owner: string) => Promise.all(questions.map((each) => collect(serving.openTokens(owner, request(each)))))
@@ -407,7 +395,7 @@ describe('the KV that an answer leaves', () => {
 
   it('gives its memory up to an answer that needs it', async () => {
     const budgetBytes = 128 * perPosition()
-    const serving = testServing(served(), { kv: { ...kv, budgetBytes } })
+    const serving = testServing(servedOf(split), { kv: { ...kv, budgetBytes } })
     const questions = asked(3)
     const answers: number[][] = []
     for (const [at, each] of questions.entries()) answers.push(await collect(serving.openTokens(`client ${at}`, request(each))))
@@ -418,7 +406,7 @@ describe('the KV that an answer leaves', () => {
 
 describe('the queue of answers', () => {
   it('refuses one more than its limit, and takes others once those have begun or closed', async () => {
-    const serving = testServing(served(), { maxWaitingAnswers: 2 })
+    const serving = testServing(servedOf(split), { maxWaitingAnswers: 2 })
     const open = () => serving.openTokens('client a', request(asked(1)[0]!))
     const [first, second] = [open(), open()]
     expect(open).toThrow(expect.objectContaining({ code: 'QUEUE_FULL', retryAfterMs: 1_000 }))
@@ -444,7 +432,7 @@ describe('the reader of an answer', () => {
 
   it('takes tokens at the rate that it states, however it drains them', async () => {
     const { rates, policy } = watching()
-    const serving = testServing(served(), { policy })
+    const serving = testServing(servedOf(split), { policy })
     await collect(serving.openTokens('client a', { ...request(asked(1)[0]!), tokensPerS: 20 }))
     expect(rates).toEqual([20])
   })
@@ -452,7 +440,7 @@ describe('the reader of an answer', () => {
   it('reads like a person, until it lets tokens wait: then as fast as it takes them', async () => {
     const { rates, policy } = watching()
     const clock = fakeClock()
-    const serving = testServing(served(), { policy, clock })
+    const serving = testServing(servedOf(split), { policy, clock })
     const stream = serving.openTokens('client a', { ...request(asked(1)[0]!), maxTokens: 200 })
     // The clock stands still while the model computes: a client that waits for tokens shows no rate.
     for (let token = 0; token < 3; token++) await stream.next()

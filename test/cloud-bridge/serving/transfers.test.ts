@@ -1,56 +1,15 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { splitModel } from '../../../cloud-bridge/serving/served-model.ts'
-import type { SlowTier } from '../../../cloud-bridge/serving/slow-tier.ts'
-import { memoryTier } from '../../../cloud-bridge/serving/slow-tier-memory.ts'
+import { describe, expect, it } from 'vitest'
 import type { Clock } from '../../../core/kit/base/clock.ts'
-import type { LoadedModel } from '../../../core/model/engine/open-model.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
-import { shareHead } from '../../../core/model/engine/shared-head.ts'
 import { decodeFirst } from '../../../core/policy/serving/decode-first.ts'
 import type { Resumption, ServingPlan, ServingPolicy, ServingState, StreamState } from '../../../core/policy/serving/policy.ts'
-import { someIds, type Workshop, workshop } from '../../core/model/engine/models.ts'
-import { testServing } from '../../support/serving.ts'
+import { someIds, workshop } from '../../core/model/engine/models.ts'
+import { servedOf, testServing, watchedTier } from '../../support/serving.ts'
+import { shared } from '../../support/shared.ts'
 
-let bench: Workshop
-let model: LoadedModel
-beforeAll(async () => {
-  bench = await workshop()
-  model = await bench.open({ format: 'fp32', split: 1 })
-})
-afterAll(() => bench[Symbol.asyncDispose]())
-
-const wholeModel = () =>
-  splitModel(model.part('middle'), {
-    input: model.part('input'),
-    head: shareHead(model.head(), model.manifest.dims.vocab),
-  })
-
-/** A slow tier that takes its time. @param onTransfer called as each page begins to move */
-function watched(onTransfer: (kind: 'save' | 'load') => void | Promise<void>): SlowTier {
-  const tier = memoryTier(2 ** 24)
-  return {
-    ...tier,
-    open() {
-      const copy = tier.open()
-      return {
-        get bytes() {
-          return copy.bytes
-        },
-        async save(at, page) {
-          await onTransfer('save')
-          return copy.save(at, page)
-        },
-        async load(at) {
-          await onTransfer('load')
-          return copy.load(at)
-        },
-        release: () => copy.release(),
-        leave: () => copy.release(),
-      }
-    },
-  }
-}
+const bench = shared(workshop)
+const model = shared(() => bench.open({ format: 'fp32', split: 1 }))
 
 const request = (promptRows: number, maxTokens: number, seed = 1) => ({
   ...{ ids: someIds(model.manifest, promptRows, seed), answered: [], eos: [], sampling: greedy, maxTokens, tokensPerS: 1_000 },
@@ -75,10 +34,10 @@ describe('an answer that is resumed', () => {
       },
     }
     let loads = 0
-    const slow = watched((kind) => {
+    const slow = watchedTier((kind) => {
       if (kind === 'load') loads += 1
     })
-    const serving = testServing(wholeModel(), { policy, tiers: { slow, writeThrough: false } })
+    const serving = testServing(servedOf(model), { policy, tiers: { slow, writeThrough: false } })
     const stream = serving.openTokens('client', request(50, 60))
     while (!(await stream.next()).end);
     expect([preempted, loads]).toEqual([true, pages])
@@ -87,12 +46,12 @@ describe('an answer that is resumed', () => {
 })
 
 it('KV is written through in the time of a step of so many rows, and no longer', async () => {
-  const whole = wholeModel()
+  const whole = servedOf(model)
   let nowMs = 0
   const clock: Clock = { nowMs: () => nowMs, sleep: () => new Promise(() => {}) }
   /** Rows of each step, and pages that were saved while it ran. */
   const steps: { readonly rows: number; saves: number }[] = []
-  const slow = watched(() => {
+  const slow = watchedTier(() => {
     nowMs += 30
     steps.at(-1)!.saves += 1
   })
@@ -125,9 +84,9 @@ it('KV is written through in the time of a step of so many rows, and no longer',
 })
 
 it('loads begin while evictions end, and what they will take is not offered to others', async () => {
-  const bytesPerPosition = wholeModel().tokens!.bytesPerPosition
+  const bytesPerPosition = servedOf(model).tokens!.bytesPerPosition
   const events: ('save' | 'load')[] = []
-  const slow = watched(async (kind) => {
+  const slow = watchedTier(async (kind) => {
     if (isHandedOver) events.push(kind)
     // Plans are made meanwhile.
     await sleep(3)
@@ -163,7 +122,7 @@ it('loads begin while evictions end, and what they will take is not offered to o
     if (stage === 'short') return long.residency === 'evicted' ? proceed(short) : idle
     return proceed(long)
   }
-  const serving = testServing(wholeModel(), {
+  const serving = testServing(servedOf(model), {
     policy: { plan },
     kv: { budgetBytes: 170 * bytesPerPosition, ownerBytes: 170 * bytesPerPosition },
     tiers: { slow, writeThrough: false, overlap: true },

@@ -1,13 +1,14 @@
-import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, afterEach, describe, expect, it } from 'vitest'
 import type { BridgeSettings } from '../../../cloud-bridge/config.ts'
 import type { Clock } from '../../../core/kit/base/clock.ts'
 import { freePort } from '../../../lab/cluster/free-port.ts'
+import { onLoopback } from '../../../lab/cluster/loopback-server.ts'
 import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
 import { fakeClock } from '../../support/fake-clock.ts'
+import { postJson } from '../../support/post-json.ts'
 import { failing, finish, piece, scriptedUpstream, startStream, streamed } from '../../support/scripted-upstream.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
@@ -34,10 +35,10 @@ async function bridgeOf(url: string | string[], settings: Partial<BridgeSettings
 }
 
 const post = ({ httpUrl }: TestBridge, fields: object = {}) =>
-  fetch(`${httpUrl}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ messages: [{ role: 'user', content: 'Where does the river rise?' }], max_tokens: 8, ...fields }),
+  postJson(`${httpUrl}/v1/chat/completions`, {
+    messages: [{ role: 'user', content: 'Where does the river rise?' }],
+    max_tokens: 8,
+    ...fields,
   })
 
 interface Response {
@@ -69,22 +70,17 @@ async function problemsOf({ httpUrl }: TestBridge) {
 
 /** Accepts connections, and says nothing. */
 async function silentServer() {
-  const sockets = new Set<Socket>()
+  let connections = 0
   const server = createServer((socket) => {
     socket.on('error', () => {})
-    sockets.add(socket)
+    connections += 1
   })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  opened.push({
-    async [Symbol.asyncDispose]() {
-      for (const socket of sockets) socket.destroy()
-      await new Promise((resolve) => server.close(resolve))
-    },
-  })
+  const open = await onLoopback(server)
+  opened.push(open)
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    url: `http://127.0.0.1:${open.port}/v1`,
     get connections() {
-      return sockets.size
+      return connections
     },
   }
 }

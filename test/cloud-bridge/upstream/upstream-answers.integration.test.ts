@@ -2,31 +2,31 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildTextBundle } from '../../support/agent-world.ts'
 import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
+import { postJson } from '../../support/post-json.ts'
 import { failing, piece, scriptedUpstream, startStream, streamed } from '../../support/scripted-upstream.ts'
+import { shared } from '../../support/shared.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 type Upstream = Awaited<ReturnType<typeof scriptedUpstream>>
 
 const dir = tempDir()
-let upstream: Upstream
+const upstream = shared(() => scriptedUpstream(streamed('In the', ' mountains.')))
 /** Beside a bundle. */
 let both: TestBridge
 beforeAll(async () => {
-  upstream = await scriptedUpstream(streamed('In the', ' mountains.'))
   const bundle = await buildTextBundle(dir.path)
   both = await startTestBridge({ bundle, upstream: { url: upstream.url, model: 'large' }, stateDir: join(dir.path, 'both') })
 })
 afterAll(async () => {
   await both.close()
-  await upstream[Symbol.asyncDispose]()
   dir[Symbol.dispose]()
 })
 
 const post = ({ httpUrl }: TestBridge, fields: object) =>
-  fetch(`${httpUrl}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ messages: [{ role: 'user', content: 'Where does the river rise?' }], max_tokens: 8, ...fields }),
+  postJson(`${httpUrl}/v1/chat/completions`, {
+    messages: [{ role: 'user', content: 'Where does the river rise?' }],
+    max_tokens: 8,
+    ...fields,
   })
 
 async function withBridge(

@@ -4,28 +4,23 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startAgent } from '../../../agent/agent.ts'
 import { readBridgeConfig } from '../../../cloud-bridge/config.ts'
 import { buildTextBundle } from '../../support/agent-world.ts'
-import { healthOf, startTestBridge, type TestBridge } from '../../support/bridge.ts'
+import { healthOf, startTestBridge } from '../../support/bridge.ts'
 import { scriptedUpstream, streamed } from '../../support/scripted-upstream.ts'
+import { shared } from '../../support/shared.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 const dir = tempDir()
-let upstream: Awaited<ReturnType<typeof scriptedUpstream>>
+const upstream = shared(() => scriptedUpstream(streamed('In the', ' mountains.')))
 let bundle: string
 beforeAll(async () => {
-  upstream = await scriptedUpstream(streamed('In the', ' mountains.'))
   bundle = await buildTextBundle(dir.path)
 })
-afterAll(async () => {
-  await upstream[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
-})
+afterAll(() => dir[Symbol.dispose]())
 
 describe('a bridge without a bundle', () => {
-  let bridge: TestBridge
-  beforeAll(async () => {
-    bridge = await startTestBridge({ upstream: { url: upstream.url, model: 'large' }, stateDir: join(dir.path, 'alone') })
-  })
-  afterAll(() => bridge.close())
+  const bridge = shared(() =>
+    startTestBridge({ upstream: { url: upstream.url, model: 'large' }, stateDir: join(dir.path, 'alone') }),
+  )
 
   it('registers devices and gives them jobs, and refuses their sessions saying why', async () => {
     const settings = { id: 'jetson-01', bundle, bridges: [bridge.mqttUrl], apiPort: 0, threads: 1 }

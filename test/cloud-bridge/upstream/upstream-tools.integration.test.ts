@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { startTestBridge } from '../../support/bridge.ts'
+import { postJson } from '../../support/post-json.ts'
 import { scriptedUpstream, sse, startStream } from '../../support/scripted-upstream.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
@@ -28,10 +29,9 @@ it('passes tools and schemas of chat and of responses on to another server, and 
   })
   const tools = ['weather', 'time'].map((name) => ({ type: 'function', function: { name, parameters: { type: 'object' } } }))
   const ask = async (fields: object) => {
-    const response = await fetch(`${bridge.httpUrl}/v1/chat/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ messages: [{ role: 'user', content: 'Rome?' }], ...fields }),
+    const response = await postJson(`${bridge.httpUrl}/v1/chat/completions`, {
+      messages: [{ role: 'user', content: 'Rome?' }],
+      ...fields,
     })
     return (await response.json()) as { choices: unknown[] }
   }
@@ -55,11 +55,7 @@ it('passes tools and schemas of chat and of responses on to another server, and 
 
   const flat = tools.map(({ type, function: named }) => ({ type, ...named }))
   const post = (fields: object) =>
-    fetch(`${bridge.httpUrl}/v1/responses`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ input: 'Rome?', instructions: 'Be brief.', tools: flat, ...fields }),
-    })
+    postJson(`${bridge.httpUrl}/v1/responses`, { input: 'Rome?', instructions: 'Be brief.', tools: flat, ...fields })
   const { status, output } = (await (await post({})).json()) as { status: string; output: object[] }
   expect(upstream.requests[2]!.body).toMatchObject({
     tools,

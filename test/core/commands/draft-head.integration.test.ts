@@ -1,21 +1,18 @@
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { fixtureDir } from '../../oracle/fixtures.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { repo, startHub } from '../../support/hub.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { fresh } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const checkpoint = fixtureDir('llama')
 const head = join(dirname(checkpoint), 'draft-heads', 'qwen')
 const bytesOf = (name: string) => readFileSync(join(head, name))
 
-let dir: TempDir
-beforeEach(() => {
-  dir = tempDir()
-})
-afterEach(() => dir[Symbol.dispose]())
+const dir = fresh(tempDir)
 
 async function build(args: string[], env: Record<string, string> = {}) {
   const { io, out } = captureIo({ env: { HOME: dir.path, ...env } })

@@ -4,21 +4,20 @@ import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { beforeAll, expect, it } from 'vitest'
 import { tinyCheckpoint } from '../../support/checkpoint.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const cli = fileURLToPath(new URL('../../../dist/brim.js', import.meta.url))
 
-let dir: TempDir
+const dir = shared(tempDir)
 let checkpoint: string
 beforeAll(async () => {
-  dir = tempDir()
   // 32 M parameters: a build takes about a second, so that it can be interrupted.
   const config = { hidden_size: 512, intermediate_size: 2048, num_hidden_layers: 6, num_attention_heads: 8, vocab_size: 8000 }
   checkpoint = await tinyCheckpoint(join(dir.path, 'checkpoint'), config, { dtype: 'BF16' })
 })
-afterAll(() => dir[Symbol.dispose]())
 
 /** `brim model build` as a separate process, ended by a signal as soon as it writes. */
 async function buildUntil(signal: NodeJS.Signals, folder: string): Promise<[code: number | null, by: string | null]> {

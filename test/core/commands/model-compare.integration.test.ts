@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import { buildBundle } from '../../../core/model/bundle/build.ts'
 import { readManifest } from '../../../core/model/bundle/bundle.ts'
@@ -9,19 +9,18 @@ import { fixtureDir } from '../../oracle/fixtures.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { tinyCheckpoint } from '../../support/checkpoint.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let dir: TempDir
+const dir = shared(tempDir)
 const bundle = (name: string) => join(dir.path, name)
 beforeAll(async () => {
-  dir = tempDir()
   const checkpoint = fixtureDir('llama')
   await buildBundle({ checkpoint, out: bundle('exact'), format: 'fp32' })
   await buildBundle({ checkpoint, out: bundle('rounded'), format: 'int4', split: 1 })
   await buildBundle({ checkpoint: fixtureDir('qwen2'), out: bundle('other'), format: 'fp32' })
   await buildBundle({ checkpoint: await tinyCheckpoint(join(dir.path, 'tiny')), out: bundle('bare'), format: 'fp32' })
 })
-afterAll(() => dir[Symbol.dispose]())
 
 const lines = 'Once upon a time there was a lamp.\n\nIt shone on the table,\r\nbeside a cup.\n'
 

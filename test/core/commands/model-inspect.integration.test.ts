@@ -1,18 +1,15 @@
 import { mkdirSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { fixtureDir } from '../../oracle/fixtures.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { tinyCheckpoint } from '../../support/checkpoint.ts'
 import { filesOf, repo, startHub } from '../../support/hub.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { fresh } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let dir: TempDir
-beforeEach(() => {
-  dir = tempDir()
-})
-afterEach(() => dir[Symbol.dispose]())
+const dir = fresh(tempDir)
 
 async function run(args: string[], env: Record<string, string> = {}) {
   const { io, out, err } = captureIo({ env: { HOME: dir.path, ...env } })

@@ -1,5 +1,5 @@
 import { cpSync, rmSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { buildBundle } from '../../../core/model/bundle/build.ts'
 import { openBundle } from '../../../core/model/engine/open-bundle.ts'
 import { referenceAnswer } from '../../../core/model/engine/reference.ts'
@@ -7,18 +7,17 @@ import { loadTokenizer } from '../../../core/model/text/tokenizer.ts'
 import { fixtureDir, type OracleCase, readOracle } from '../../oracle/fixtures.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const oracle = readOracle('qwen2').cases[1] as OracleCase
 
-let dir: TempDir
+const dir = shared(tempDir)
 let bundle: string
 beforeAll(async () => {
-  dir = tempDir()
   bundle = `${dir.path}/qwen2`
   await buildBundle({ checkpoint: fixtureDir('qwen2'), out: bundle, format: 'fp32', split: 1 })
 })
-afterAll(() => dir[Symbol.dispose]())
 
 async function modelRun(args: string[], options: Parameters<typeof captureIo>[0] = {}, folder = bundle) {
   const { io, out, err } = captureIo(options)

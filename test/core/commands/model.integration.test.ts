@@ -1,23 +1,22 @@
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { tinyCheckpoint } from '../../support/checkpoint.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let dir: TempDir
+const dir = shared(tempDir)
 let checkpoint: string
 let bundle: string
 beforeAll(async () => {
-  dir = tempDir()
   checkpoint = await tinyCheckpoint(join(dir.path, 'tiny'))
   bundle = join(dir.path, 'bundle')
   await model(['build', checkpoint, '--split', '1', '--format', 'int4', '--accuracy-level', '1', '--out', bundle])
 })
-afterAll(() => dir[Symbol.dispose]())
 
 async function model(args: string[], options: Parameters<typeof captureIo>[0] = {}) {
   const { io, out, err } = captureIo(options)

@@ -1,19 +1,18 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import { fixtureDir } from '../../oracle/fixtures.ts'
 import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { fresh } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let dir: TempDir
+const dir = fresh(tempDir)
 let prompts: string
 beforeEach(() => {
-  dir = tempDir()
   prompts = join(dir.path, 'prompts.jsonl')
   writeFileSync(prompts, ['Where is the river?', 'How far is the mill?'].map((prompt) => JSON.stringify({ prompt })).join('\n'))
 })
-afterEach(() => dir[Symbol.dispose]())
 
 async function build(...words: string[]) {
   const { io, out, err } = captureIo()

@@ -1,21 +1,16 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { openBundle } from '../../../core/model/engine/open-bundle.ts'
-import type { LoadedModel } from '../../../core/model/engine/open-model.ts'
 import { medusaDrafter, medusaOf } from '../../../lab/baselines/medusa-drafter.ts'
 import { buildDrafterBundle } from '../../support/drafter-bundle.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 import { verifiedStream } from '../../support/verified-stream.ts'
 
-let dir: TempDir
-let model: LoadedModel
-beforeAll(async () => {
-  dir = tempDir()
-  model = await openBundle(await buildDrafterBundle(dir.path), { parts: ['input', 'middle', 'output', 'medusa'], threads: 1 })
-})
-afterAll(async () => {
-  await model.release()
-  dir[Symbol.dispose]()
-})
+const dir = shared(tempDir)
+const model = shared(async () =>
+  openBundle(await buildDrafterBundle(dir.path), { parts: ['input', 'middle', 'output', 'medusa'], threads: 1 }),
+)
+afterAll(() => model.release())
 
 describe('drafting by Medusa heads', () => {
   it("fills the bundle's tree with each head's most likely tokens at the last verified position", async () => {

@@ -21,7 +21,8 @@ import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { buildDrafterBundle } from '../../support/drafter-bundle.ts'
 import { type HatWorld, startHatWorld } from '../../support/hat-world.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const maxTokens = 40
 const lines = [
@@ -30,7 +31,7 @@ const lines = [
   { messages: [{ role: 'user', content: 'Where is the king of the north?' }], task: 'story', id: 'king' },
 ]
 
-let dir: TempDir
+const dir = shared(tempDir)
 let bundle: string
 let file: string
 let world: HatWorld
@@ -38,7 +39,6 @@ let prompts: FilePrompt[]
 /** Of each prompt. */
 let references: number[][]
 beforeAll(async () => {
-  dir = tempDir()
   bundle = await buildDrafterBundle(dir.path)
   file = join(dir.path, 'prompts.jsonl')
   writeFileSync(file, lines.map((line) => JSON.stringify(line)).join('\n'))
@@ -50,10 +50,7 @@ beforeAll(async () => {
   for (const { ids } of prompts)
     references.push(await referenceAnswer(world.chain, ids, greedy, maxTokens, world.model.manifest.tokens.eos))
 })
-afterAll(async () => {
-  await world[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
-})
+afterAll(() => world[Symbol.asyncDispose]())
 
 const bench = async (argv: readonly string[], signal?: AbortSignal) => {
   const captured = captureIo(signal ? { signal } : {})

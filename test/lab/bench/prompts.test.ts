@@ -1,23 +1,22 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import { type ChatTemplate, loadChatTemplate } from '../../../core/model/text/chat-template.ts'
 import { readPrompts } from '../../../core/model/text/prompt-file.ts'
 import { loadTokenizer, type TextTokenizer } from '../../../core/model/text/tokenizer.ts'
 import { fixtureDir } from '../../oracle/fixtures.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
-let dir: TempDir
+const dir = shared(tempDir)
 let tokenizer: TextTokenizer
 let chatTemplate: ChatTemplate | undefined
 beforeAll(async () => {
-  dir = tempDir()
   const folder = fixtureDir('llama')
   tokenizer = await loadTokenizer(folder)
   chatTemplate = await loadChatTemplate(folder)
 })
-afterAll(() => dir[Symbol.dispose]())
 
 const check = (ids: readonly number[]) => {
   if (ids.length > 60) throw new BrimError('CONTEXT_OVERFLOW', 'the prompt is too long')

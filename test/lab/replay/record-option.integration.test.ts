@@ -4,6 +4,7 @@ import { expect, it } from 'vitest'
 import { machines } from '../../../lab/replay/machines.ts'
 import { replay } from '../../../lab/replay/replay.ts'
 import { startAgentWorld } from '../../support/agent-world.ts'
+import { postJson } from '../../support/post-json.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 it('an agent and a bridge record what they decide, without text, and the same code decides the same', async () => {
@@ -12,10 +13,11 @@ it('an agent and a bridge record what they decide, without text, and the same co
   {
     await using world = await startAgentWorld({ bridge: { record: files.bridge } })
     const agent = await world.startAgent({ id: 'recorded', record: files.agent })
-    const response = await fetch(`${agent.apiUrl}/v1/completions`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'brim', prompt: 'Platypus', max_tokens: 8, temperature: 0 }),
+    const response = await postJson(`${agent.apiUrl}/v1/completions`, {
+      model: 'brim',
+      prompt: 'Platypus',
+      max_tokens: 8,
+      temperature: 0,
     })
     expect(response.status).toBe(200)
   }

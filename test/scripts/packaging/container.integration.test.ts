@@ -3,10 +3,9 @@ import { once } from 'node:events'
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { release } from '../../../core/kit/base/version.ts'
-import { grafanaDashboard } from '../../../scripts/docs/grafana-dashboard.ts'
 import { sha256 } from '../../../scripts/packaging/stage.ts'
 import { startAgentWorld } from '../../support/agent-world.ts'
 import { startTestBridge } from '../../support/bridge.ts'
@@ -14,7 +13,8 @@ import { brim } from '../../support/brim.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { isMissing } from '../../support/prerequisites.ts'
 import { pythonWith } from '../../support/python-packages.ts'
-import { type TempDir, tempDir } from '../../support/temp-dir.ts'
+import { shared } from '../../support/shared.ts'
+import { tempDir } from '../../support/temp-dir.ts'
 
 const folder = fileURLToPath(new URL('../../../docs/examples/container/', import.meta.url))
 const containerfile = join(folder, 'Containerfile')
@@ -65,11 +65,7 @@ const compose = parse(readFileSync(join(folder, 'compose.yaml'), 'utf8')) as {
 }
 const readYaml = (name: string) => parse(readFileSync(join(folder, name), 'utf8'))
 
-let dir: TempDir
-beforeAll(() => {
-  dir = tempDir()
-})
-afterAll(() => dir[Symbol.dispose]())
+const dir = shared(tempDir)
 
 describe('the Containerfile', () => {
   const python = pythonWith('hadolint')
@@ -220,7 +216,7 @@ describe('the compose file', () => {
   it('lets Prometheus read the bridge, and Grafana Prometheus', () => {
     const [job] = readYaml('prometheus.yml').scrape_configs
     expect(job).toMatchObject({ scheme: 'https', static_configs: [{ targets: ['bridge:7070'] }] })
-    expect(JSON.stringify(grafanaDashboard())).toContain(`job=\\"${job.job_name}\\"`)
+    expect(readFileSync(join(folder, '../../grafana-dashboard.json'), 'utf8')).toContain(`job=\\"${job.job_name}\\"`)
     const mounted = compose.services.prometheus!.volumes.map((mount) => mount.split(':')[1])
     expect(mounted).toEqual(expect.arrayContaining([job.authorization.credentials_file, job.tls_config.ca_file]))
     expect(readYaml('grafana/datasource.yaml').datasources[0].url).toBe('http://prometheus:9090')

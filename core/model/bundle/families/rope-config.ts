@@ -29,7 +29,6 @@ export const RopeConfig = z.looseObject({
 })
 type RopeConfig = z.infer<typeof RopeConfig>
 
-/** Fields of config.json about positions. */
 interface PositionFields {
   readonly rope_scaling?: RopeConfig | null | undefined
   readonly rope_parameters?: RopeConfig | null | undefined

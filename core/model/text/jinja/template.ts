@@ -9,7 +9,6 @@ export interface RenderOptions {
   readonly maxSteps: number
 }
 
-/** A parsed Jinja template. */
 export interface Template {
   /** @throws Error, also where it takes more than `maxSteps` */
   render(variables: Readonly<Record<string, unknown>>, options: RenderOptions): string

@@ -9,7 +9,6 @@ const MessagePart = z.discriminatedUnion('type', [TextPart, RefusalPart], textOn
 
 const CallId = z.string().min(1).max(256)
 
-/** What a conversation consists of in the Responses API. */
 const TypedItem = z.discriminatedUnion(
   'type',
   [

@@ -12,7 +12,6 @@ const OutputText = z.object({
 })
 const ReasoningText = z.object({ type: z.literal('reasoning_text'), text: z.string() })
 
-/** What a response consists of. */
 export const OutputItem = z.discriminatedUnion('type', [
   z.object({ type: z.literal('message'), id, status, role: z.literal('assistant'), content: z.array(OutputText) }),
   z.object({ type: z.literal('function_call'), id, status, call_id: z.string(), name: z.string(), arguments: z.string() }),
@@ -35,7 +34,6 @@ const ResponsesUsage = z.object({
   total_tokens: z.int(),
 })
 
-/** The response of POST /v1/responses. */
 export const ResponseObject = z.object({
   id,
   object: z.literal('response'),
@@ -71,10 +69,8 @@ export type ResponseEcho = Omit<
   'id' | 'object' | 'created_at' | 'status' | 'model' | 'output' | 'usage' | 'error' | 'incomplete_details' | 'brim'
 >
 
-/** The response of DELETE /v1/responses/<id>. */
 export const DeletedResponse = z.object({ id, object: z.literal('response'), deleted: z.literal(true) })
 
-/** One event of a streamed response. */
 export const ResponseEvent = z.looseObject({
   type: z.string(),
   sequence_number: z.int().describe('From 0, without gaps.'),

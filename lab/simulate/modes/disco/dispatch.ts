@@ -52,7 +52,6 @@ const serverName = 'server'
 const hatName = 'hat'
 const plannedName = 'plan'
 
-/** A remote way of answering. */
 interface RemoteWay {
   readonly asked: AskedRemote
   side(): SimulatedSide

@@ -46,7 +46,6 @@ export function shapeOf(acceptLength: number): number {
   return high
 }
 
-/** Heads of Medusa. */
 export const medusaHeads = 4
 
 /** A drafter of trees: how many tokens of the right path are in one. */

@@ -24,7 +24,6 @@ export interface HatAnswerOptions {
   /** Undefined: one token per round. */
   readonly drafts: DraftProcess | TreeProcess | undefined
   readonly random: Random
-  /** The device computes for so many seconds. */
   compute(seconds: number, done: () => void): void
 }
 

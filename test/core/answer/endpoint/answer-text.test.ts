@@ -6,6 +6,7 @@ import type { TokenDelta } from '../../../../core/answer/endpoint/endpoint.ts'
 import type { TextModel } from '../../../../core/answer/endpoint/text-model.ts'
 import { createPromptEncoder } from '../../../../core/model/text/prompt-encoder.ts'
 import { loadTokenizer } from '../../../../core/model/text/tokenizer.ts'
+import { shared } from '../../../support/shared.ts'
 
 async function load(name: string): Promise<TextModel> {
   const tokenizer = await loadTokenizer(fileURLToPath(new URL(`../../../oracle/fixtures/${name}`, import.meta.url)))
@@ -14,15 +15,13 @@ async function load(name: string): Promise<TextModel> {
   return { name, dims, eos: [], tokenizer, chatTemplate: undefined, prompts, grammars: undefined, tokenizerHash: name }
 }
 
-let first: TextModel
+const first = shared(() => load('qwen2'))
 /** A model with the same tokens. */
 let same: TextModel
 /** A model with another vocabulary, which adds a space before the first word of a text and strips it again. */
-let other: TextModel
+const other = shared(() => load('llama-mha'))
 beforeAll(async () => {
-  first = await load('qwen2')
   same = { ...first, name: 'same' }
-  other = await load('llama-mha')
 })
 
 const idsOf = ({ tokenizer }: TextModel, text: string) => tokenizer.encode(text, { addSpecialTokens: false })

@@ -15,22 +15,21 @@ import { BrimError } from '../../../../core/kit/base/errors.ts'
 import { greedy, type Sampling } from '../../../../core/model/engine/sampler.ts'
 import { DeviceSpeed } from '../../../../core/policy/hat/device-speed.ts'
 import { buildSlmBundle, buildTextBundle } from '../../../support/agent-world.ts'
-import { type HatWorld, startHatWorld } from '../../../support/hat-world.ts'
+import { startHatWorld } from '../../../support/hat-world.ts'
 import { testServing } from '../../../support/serving.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
 const maxTokens = 14
 const sampled: Sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 5 }
 const never = new AbortController().signal
 
-let dir: TempDir
-let world: HatWorld
+const dir = shared(tempDir)
+const world = shared(async () => startHatWorld({ bundle: await buildTextBundle(dir.path), settings: { chunkTokens: 16 } }))
 let serving: Serving
 let slm: Awaited<ReturnType<typeof openLocalModel>>
 const endpoints: Record<string, TokenEndpoint> = {}
 beforeAll(async () => {
-  dir = tempDir()
-  world = await startHatWorld({ bundle: await buildTextBundle(dir.path), settings: { chunkTokens: 16 } })
   slm = await openLocalModel({ bundle: await buildSlmBundle(dir.path), threads: 1 })
   const model = await loadTextModel(world.bundle, world.model.manifest)
   endpoints.hat = hatEndpoint(world.options(), model)
@@ -41,8 +40,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await serving.close()
   await slm.close()
-  await world[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
 })
 
 const requestTo = ({ model }: TokenEndpoint, more: Partial<AnswerRequest> = {}): AnswerRequest => ({

@@ -1,23 +1,19 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { AnswerDelta, Endpoint, TextDelta } from '../../../../core/answer/endpoint/endpoint.ts'
 import { type EndpointFigures, noFigures } from '../../../../core/answer/endpoint/figures.ts'
 import { AnswerMeter } from '../../../../core/answer/endpoint/meter.ts'
 import { Prompt } from '../../../../core/answer/endpoint/prompt.ts'
 import { type AnswerEvent, streamAnswer } from '../../../../core/answer/endpoint/stream-answer.ts'
-import { type TextModel, textModel } from '../../../../core/answer/endpoint/text-model.ts'
+import { textModel } from '../../../../core/answer/endpoint/text-model.ts'
 import { type Clock, systemClock } from '../../../../core/kit/base/clock.ts'
 import { greedy } from '../../../../core/model/engine/sampler.ts'
 import { loadTokenizer } from '../../../../core/model/text/tokenizer.ts'
 import { fixtureDir } from '../../../oracle/fixtures.ts'
+import { shared } from '../../../support/shared.ts'
 import { tinyBundle } from '../../../support/tiny-bundle.ts'
 
-let bundle: Awaited<ReturnType<typeof tinyBundle>>
-let model: TextModel
-beforeAll(async () => {
-  bundle = await tinyBundle()
-  model = textModel(bundle.manifest, await loadTokenizer(fixtureDir('llama')), undefined)
-})
-afterAll(() => bundle[Symbol.dispose]())
+const bundle = shared(tinyBundle)
+const model = shared(async () => textModel(bundle.manifest, await loadTokenizer(fixtureDir('llama')), undefined))
 
 const figures: EndpointFigures = { ...noFigures, rounds: 3, wideRows: 3 }
 

@@ -7,8 +7,9 @@ import { upstreamEndpoint } from '../../../../core/answer/upstream/endpoint.ts'
 import { leftByClients } from '../../../../core/answer/upstream/leaving.ts'
 import { systemClock } from '../../../../core/kit/base/clock.ts'
 import { seededRandom } from '../../../../core/kit/base/random.ts'
-import { type LlamaServer, startLlamaServer } from '../../../support/llama-server.ts'
+import { startLlamaServer } from '../../../support/llama-server.ts'
 import { pythonWith } from '../../../support/python-packages.ts'
+import { shared } from '../../../support/shared.ts'
 import { silentLogger } from '../../../support/silent-logger.ts'
 import { tempDir } from '../../../support/temp-dir.ts'
 
@@ -21,16 +22,12 @@ const limits = {
 
 describe.skipIf(python === undefined)("llama.cpp's server as an upstream", () => {
   const dir = tempDir()
-  let server: LlamaServer
+  const server = shared(() => startLlamaServer(python!, dir.path, key))
   let url: string
   beforeAll(async () => {
-    server = await startLlamaServer(python!, dir.path, key)
     url = `${server.url}/v1`
   })
-  afterAll(async () => {
-    await server[Symbol.asyncDispose]()
-    dir[Symbol.dispose]()
-  })
+  afterAll(() => dir[Symbol.dispose]())
 
   const prompt = new Prompt({ kind: 'chat', messages: [{ role: 'user', content: 'Where does the river rise?' }] })
   const sampling = { temperature: 0.7, topP: 0.95, topK: 40, minP: 0.01, presencePenalty: 0.1, frequencyPenalty: 0.1, seed: 3 }

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { run } from '../../../../brim.ts'
 import { defineConfiguredCommand } from '../../../../core/kit/config-file/configured-command.ts'
 import { captureIo } from '../../../support/captured-io.ts'
+import { runBrim } from '../../../support/run-brim.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'brim-config-'))
 
@@ -18,9 +19,8 @@ function fileOf(text: string): string {
 /** Runs a command with the file. */
 async function brim(words: string, text: string, ...more: string[]) {
   const path = fileOf(text)
-  const { io, out, err } = captureIo({ env: { HOME: folder } })
-  const code = await run([...words.split(' '), '--config', path, ...more], io)
-  return { code, out: out(), err: err().replaceAll(path, 'FILE') }
+  const result = await runBrim([...words.split(' '), '--config', path, ...more], { env: { HOME: folder } })
+  return { ...result, err: result.err.replaceAll(path, 'FILE') }
 }
 
 /** What was set, by name. */

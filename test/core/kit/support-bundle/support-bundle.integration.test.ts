@@ -1,26 +1,23 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { agentDatabases } from '../../../../agent/databases.ts'
 import { bridgeDatabases } from '../../../../cloud-bridge/databases.ts'
 import { openIdentityStore } from '../../../../cloud-bridge/identity/store.ts'
 import { openDatabase } from '../../../../core/kit/store/open-database.ts'
 import { brim } from '../../../support/brim.ts'
 import { captureIo } from '../../../support/captured-io.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { fresh } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
 const prompt = 'what may the neighbours never hear'
 const answer = 'that the cellar is full of gold'
 const password = 'hunter2-and-more'
 const privateKey = '-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1secret1secret1\n-----END PRIVATE KEY-----'
 
-let dir: TempDir
+const dir = fresh(tempDir)
 const at = (...names: string[]) => join(dir.path, ...names)
-beforeEach(() => {
-  dir = tempDir()
-})
-afterEach(() => dir[Symbol.dispose]())
 
 /** A log as an agent or bridge writes it, with what must not be in it. */
 function plantLog(key: string): string {

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { type BuildEvent, type BuildOptions, buildBundle } from '../../../../core/model/bundle/build.ts'
 import { readManifest, verifyHashes } from '../../../../core/model/bundle/bundle.ts'
 import {
@@ -17,20 +17,19 @@ import {
 import { TensorFiles } from '../../../../core/model/bundle/tensor-files.ts'
 import { tinyQwen2Config } from '../../../../lab/random-checkpoint.ts'
 import { repeatTensor, tinyCheckpoint } from '../../../support/checkpoint.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 import { tokenizerJson } from '../../../support/tokenizer-json.ts'
 
-let dir: TempDir
+const dir = shared(tempDir)
 let llama: string
 let qwen: string
 beforeAll(async () => {
-  dir = tempDir()
   llama = await tinyCheckpoint(join(dir.path, 'llama'), {}, { adapter: { split: 1, heads: 2, kvHeads: 1, headDim: 32 } })
   qwen = await tinyCheckpoint(join(dir.path, 'qwen'), tinyQwen2Config, { dtype: 'BF16' })
   writeFileSync(join(llama, 'tokenizer.json'), JSON.stringify(tokenizerJson({ a: 0 }, 159)))
   writeFileSync(join(llama, 'generation_config.json'), JSON.stringify({ eos_token_id: [2, 7], pad_token_id: 0 }))
 })
-afterAll(() => dir[Symbol.dispose]())
 
 let count = 0
 async function build(options: Partial<BuildOptions> = {}) {

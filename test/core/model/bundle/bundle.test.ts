@@ -1,16 +1,13 @@
 import { createHash } from 'node:crypto'
 import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { readManifest, verifyHashes } from '../../../../core/model/bundle/bundle.ts'
 import type { Manifest } from '../../../../core/model/bundle/manifest.ts'
-import { type TinyBundle, tinyBundle } from '../../../support/tiny-bundle.ts'
+import { fresh } from '../../../support/shared.ts'
+import { tinyBundle } from '../../../support/tiny-bundle.ts'
 
-let bundle: TinyBundle
-beforeEach(async () => {
-  bundle = await tinyBundle()
-})
-afterEach(() => bundle[Symbol.dispose]())
+const bundle = fresh(tinyBundle)
 
 const path = (file: string) => join(bundle.path, file)
 const invalid = (message: RegExp) => ({ name: 'BrimError', code: 'BUNDLE_INVALID', message: expect.stringMatching(message) })

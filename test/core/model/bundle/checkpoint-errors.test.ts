@@ -1,18 +1,17 @@
 import { copyFileSync, existsSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { type BuildOptions, buildBundle } from '../../../../core/model/bundle/build.ts'
 import { editHeader, type HeaderEntry, tinyCheckpoint } from '../../../support/checkpoint.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { fresh } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 import { tokenizerJson } from '../../../support/tokenizer-json.ts'
 
-let dir: TempDir
+const dir = fresh(tempDir)
 let checkpoint: string
 beforeEach(async () => {
-  dir = tempDir()
   checkpoint = await tinyCheckpoint(join(dir.path, 'checkpoint'))
 })
-afterEach(() => dir[Symbol.dispose]())
 
 async function refuses(code: string, message: RegExp, options: Partial<BuildOptions> = {}) {
   const out = join(dir.path, 'bundle')

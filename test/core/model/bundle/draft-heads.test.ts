@@ -1,7 +1,7 @@
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type BuildOptions, buildBundle } from '../../../../core/model/bundle/build.ts'
 import { readManifest, verifyHashes } from '../../../../core/model/bundle/bundle.ts'
 import { draftOutput, formats, partsOfDrafter } from '../../../../core/model/bundle/manifest.ts'
@@ -14,18 +14,17 @@ import { cpuProvider } from '../../../../core/model/engine/provider.ts'
 import type { Runtime } from '../../../../core/model/engine/runtime.ts'
 import { testLoadedParts } from '../../../../core/model/engine/self-test.ts'
 import { editHeader, type HeaderEntry, tinyCheckpoint } from '../../../support/checkpoint.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
 /** Random heads for any LLM of width 64; `llama` has the embedding of the LLM in fixtures/drafters. */
 const fixtures = fileURLToPath(new URL('../../../oracle/fixtures', import.meta.url))
 
-let dir: TempDir
+const dir = shared(tempDir)
 let checkpoint: string
 beforeAll(async () => {
-  dir = tempDir()
   checkpoint = await tinyCheckpoint(join(dir.path, 'checkpoint'), {})
 })
-afterAll(() => dir[Symbol.dispose]())
 
 let count = 0
 let head: string

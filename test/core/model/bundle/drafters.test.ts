@@ -1,21 +1,18 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { type BuildEvent, type BuildOptions, buildBundle } from '../../../../core/model/bundle/build.ts'
 import { readManifest, verifyHashes } from '../../../../core/model/bundle/bundle.ts'
 import { drafterParts, formats, type Manifest } from '../../../../core/model/bundle/manifest.ts'
 import { editHeader, type HeaderEntry, tinyCheckpoint } from '../../../support/checkpoint.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
 const shape = { split: 1, heads: 4, kvHeads: 2, headDim: 16 }
 const tree = [[0], [1], [0, 0], [0, 1], [0, 0, 3]]
 const drafters = { adapter: { ...shape, features: true }, adapterPaper: shape, medusa: { heads: 4, tree } }
 
-let dir: TempDir
-beforeAll(() => {
-  dir = tempDir()
-})
-afterAll(() => dir[Symbol.dispose]())
+const dir = shared(tempDir)
 
 let checkpoint: string
 let count = 0

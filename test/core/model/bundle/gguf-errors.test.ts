@@ -1,21 +1,20 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { beforeAll, expect, it } from 'vitest'
 import { BrimError } from '../../../../core/kit/base/errors.ts'
 import { buildBundle } from '../../../../core/model/bundle/build.ts'
 import { openCheckpoint } from '../../../../core/model/bundle/checkpoint.ts'
 import { fixtureDir } from '../../../oracle/fixtures.ts'
 import { type GgufTensor, type GgufValue, ggmlTypes, ggufFile, ggufText, toGguf, u32, u64 } from '../../../support/gguf.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
-let dir: TempDir
+const dir = shared(tempDir)
 let whole: Buffer
 beforeAll(async () => {
-  dir = tempDir()
   whole = await toGguf(fixtureDir('qwen2'))
 })
-afterAll(() => dir[Symbol.dispose]())
 
 let files = 0
 async function refuses(content: Uint8Array | string, code: string, message: RegExp): Promise<void> {

@@ -1,19 +1,16 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type BuildEvent, buildBundle } from '../../../../core/model/bundle/build.ts'
 import type { Manifest } from '../../../../core/model/bundle/manifest.ts'
 import { loadTokenizer } from '../../../../core/model/text/tokenizer.ts'
 import { fixtureDir, fixtureNames } from '../../../oracle/fixtures.ts'
 import { tinyCheckpoint } from '../../../support/checkpoint.ts'
 import { type GgufTensor, ggmlTypes, ggufFile, toGguf } from '../../../support/gguf.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
-let dir: TempDir
-beforeAll(() => {
-  dir = tempDir()
-})
-afterAll(() => dir[Symbol.dispose]())
+const dir = shared(tempDir)
 
 const texts = Object.values(
   JSON.parse(readFileSync(join(fixtureDir('llama'), '../strings.json'), 'utf8')) as Record<string, string>,

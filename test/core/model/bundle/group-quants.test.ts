@@ -1,18 +1,15 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type BuildEvent, buildBundle } from '../../../../core/model/bundle/build.ts'
 import { openCheckpoint } from '../../../../core/model/bundle/checkpoint.ts'
 import { editHeader, type HeaderEntry, tinyCheckpoint } from '../../../support/checkpoint.ts'
 import { quantiseCheckpoint, writePacked } from '../../../support/group-quants.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { fresh } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
-let dir: TempDir
-beforeEach(() => {
-  dir = tempDir()
-})
-afterEach(() => dir[Symbol.dispose]())
+const dir = fresh(tempDir)
 
 const fixture = fileURLToPath(new URL('../../../fixtures/packed/packed.json', import.meta.url))
 type Stored = { shape: number[]; data: string }

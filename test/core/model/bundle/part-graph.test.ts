@@ -13,13 +13,13 @@ import { drafterParts, graphKey, type Manifest, type PartName, slotCounts } from
 import { openRuntime } from '../../../../core/model/engine/capi.ts'
 import type { Runtime } from '../../../../core/model/engine/runtime.ts'
 import { tinyCheckpoint } from '../../../support/checkpoint.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
-let dir: TempDir
+const dir = shared(tempDir)
 let runtime: Runtime
 let bundles: Record<'split' | 'whole', { dir: string; manifest: Manifest }>
 beforeAll(async () => {
-  dir = tempDir()
   runtime = await openRuntime()
   const checkpoint = await tinyCheckpoint(
     join(dir.path, 'checkpoint'),
@@ -35,10 +35,7 @@ beforeAll(async () => {
     whole: await buildBundle({ checkpoint, out: join(dir.path, 'whole'), format: 'int4' }),
   }
 })
-afterAll(async () => {
-  await runtime.close()
-  dir[Symbol.dispose]()
-})
+afterAll(() => runtime.close())
 
 const fromWire = [inputs.half, inputs.wide, inputs.wideAt]
 const features = [featureInputs.half, featureInputs.wide, featureInputs.wideAt]

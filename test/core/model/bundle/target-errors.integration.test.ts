@@ -1,22 +1,21 @@
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { buildBundle } from '../../../../core/model/bundle/build.ts'
 import { tinyCheckpoint } from '../../../support/checkpoint.ts'
 import { isMissing } from '../../../support/prerequisites.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
 /** The user `nobody`, because root writes to read-only folders too. */
 const otherUser = 65_534
 
-let dir: TempDir
+const dir = shared(tempDir)
 let checkpoint: string
 beforeAll(async () => {
-  dir = tempDir()
   checkpoint = await tinyCheckpoint(join(dir.path, 'checkpoint'))
 })
-afterAll(() => dir[Symbol.dispose]())
 
 describe('a target that cannot be written', () => {
   it('is rejected if its parent is a file', async () => {

@@ -11,26 +11,23 @@ import { type SharedHead, shareHead } from '../../../../core/model/engine/shared
 import { concatStates, type States, sliceStates } from '../../../../core/wire/protocol/states.ts'
 import { alteredPart } from '../../../support/altered-part.ts'
 import { buildDrafterBundle } from '../../../support/drafter-bundle.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 import { freshRows, rowsBefore, verifiedStream } from '../../../support/verified-stream.ts'
 
 const vocab = 160
 /** Of a probability: steps of one row and of several rows differ by rounding. */
 const tolerance = 1e-4
 
-let dir: TempDir
+const dir = shared(tempDir)
 let model: LoadedModel
 let head: SharedHead
 beforeAll(async () => {
-  dir = tempDir()
   const bundle = await buildDrafterBundle(dir.path)
   model = await openBundle(bundle, { parts: ['input', 'middle', 'output', 'adapter', 'adapter-paper'], threads: 1 })
   head = shareHead(model.head(), model.manifest.dims.vocab)
 })
-afterAll(async () => {
-  await model.release()
-  dir[Symbol.dispose]()
-})
+afterAll(() => model.release())
 
 const random = seededRandom(8)
 const randomIds = (count: number) => Array.from({ length: count }, () => Math.floor(random.next() * vocab))

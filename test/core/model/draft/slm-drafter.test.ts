@@ -1,28 +1,20 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { BrimError } from '../../../../core/kit/base/errors.ts'
 import { type SlmDrafterOptions, slmDrafter } from '../../../../core/model/draft/slm-drafter.ts'
 import type { Chain } from '../../../../core/model/engine/contract.ts'
 import { openBundle } from '../../../../core/model/engine/open-bundle.ts'
-import type { LoadedModel } from '../../../../core/model/engine/open-model.ts'
 import { RowTree } from '../../../../core/model/engine/row-tree.ts'
 import { greedy } from '../../../../core/model/engine/sampler.ts'
-import { type TinyBundle, tinyBundle } from '../../../support/tiny-bundle.ts'
+import { shared } from '../../../support/shared.ts'
+import { tinyBundle } from '../../../support/tiny-bundle.ts'
 
 const vocab = 160
 
-let bundle: TinyBundle
-let model: LoadedModel
-let chain: Chain
-beforeAll(async () => {
-  bundle = await tinyBundle({ seed: 4 })
-  model = await openBundle(bundle.path, { parts: ['input', 'middle', 'output'], threads: 1 })
-  chain = model.chain({ cuts: 'full' })
-})
-afterAll(async () => {
-  await model.release()
-  bundle[Symbol.dispose]()
-})
+const bundle = shared(() => tinyBundle({ seed: 4 }))
+const model = shared(() => openBundle(bundle.path, { parts: ['input', 'middle', 'output'], threads: 1 }))
+const chain = shared(() => model.chain({ cuts: 'full' }))
+afterAll(() => model.release())
 
 /** A stream of tokens as drafters see it; this drafter reads no states. */
 const stream = (ids: readonly number[], rows = RowTree.lineOf(ids.length)) =>

@@ -1,22 +1,19 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { beforeAll, expect, it } from 'vitest'
 import { compareModels } from '../../../../core/model/engine/compare-models.ts'
 import type { Chain } from '../../../../core/model/engine/contract.ts'
 import { logprobsOf } from '../../../../core/model/engine/logprobs.ts'
 import { tinyLlamaConfig } from '../../../../lab/random-checkpoint.ts'
-import { someIds, type Workshop, workshop } from './models.ts'
+import { shared } from '../../../support/shared.ts'
+import { someIds, workshop } from './models.ts'
 
-let bench: Workshop
-let exact: Chain
-let rounded: Chain
+const bench = shared(() => workshop({ ...tinyLlamaConfig, num_hidden_layers: 2, max_position_embeddings: 512 }))
+const exact = shared(async () => (await bench.open({ format: 'fp32' })).chain({ cuts: 'full' }))
+const rounded = shared(async () => (await bench.open({ format: 'int4', split: 1 })).chain({ cuts: 'full' }))
 let texts: number[][]
 beforeAll(async () => {
-  bench = await workshop({ ...tinyLlamaConfig, num_hidden_layers: 2, max_position_embeddings: 512 })
-  exact = (await bench.open({ format: 'fp32' })).chain({ cuts: 'full' })
-  rounded = (await bench.open({ format: 'int4', split: 1 })).chain({ cuts: 'full' })
   // The second has more rows than one step computes.
   texts = [someIds(exact.manifest, 7), someIds(exact.manifest, 400, 2), someIds(exact.manifest, 1, 3)]
 })
-afterAll(() => bench[Symbol.asyncDispose]())
 
 const compare = (first: Chain, second: Chain, signal = new AbortController().signal, onProgress = (_: number) => {}) =>
   compareModels([first, second], texts, { signal, onProgress })

@@ -1,18 +1,15 @@
 import { existsSync, readFileSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Chain } from '../../../../core/model/engine/contract.ts'
 import { openModel } from '../../../../core/model/engine/open-model.ts'
-import { largestDifference, smallConfig, someIds, type Workshop, workshop } from './models.ts'
+import { shared } from '../../../support/shared.ts'
+import { largestDifference, smallConfig, someIds, workshop } from './models.ts'
 
 /** Linux only. */
 const memoryFile = '/proc/self/smaps'
 
-let bench: Workshop
-beforeAll(async () => {
-  bench = await workshop({ ...smallConfig, tie_word_embeddings: true }, 'F16')
-})
-afterAll(() => bench[Symbol.asyncDispose]())
+const bench = shared(() => workshop({ ...smallConfig, tie_word_embeddings: true }, 'F16'))
 
 describe('a bundle', () => {
   it.each([{}, { split: 1 }])('in fp16 equals the one in fp32 if the weights are fp16 (%o)', async (split) => {

@@ -9,28 +9,25 @@ import type { Runtime } from '../../../../core/model/engine/runtime.ts'
 import { greedy } from '../../../../core/model/engine/sampler.ts'
 import { loadTokenizer, type TextTokenizer } from '../../../../core/model/text/tokenizer.ts'
 import { fixtureDir, type OracleCase, readOracle } from '../../../oracle/fixtures.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
 const { cases } = readOracle('llama')
 const oracle = cases[3] as OracleCase
 
-let dir: TempDir
+const dir = shared(tempDir)
 let runtime: Runtime
 let chain: Chain
 let tokenizer: TextTokenizer
 /** Sequences that were created and not yet released. */
 let open = 0
 beforeAll(async () => {
-  dir = tempDir()
   runtime = await openRuntime()
   await buildBundle({ checkpoint: fixtureDir('llama'), out: `${dir.path}/llama`, format: 'fp32' })
   chain = counted((await openModel(runtime, `${dir.path}/llama`, { parts: 'chain', threads: 1 })).chain({ cuts: 'full' }))
   tokenizer = await loadTokenizer(`${dir.path}/llama/tokenizer`)
 })
-afterAll(async () => {
-  await runtime.close()
-  dir[Symbol.dispose]()
-})
+afterAll(() => runtime.close())
 
 describe('generating', () => {
   it('returns the same tokens for any chunk size of the prompt', async () => {

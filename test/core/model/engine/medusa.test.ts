@@ -1,10 +1,10 @@
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { LoadedModel } from '../../../../core/model/engine/open-model.ts'
+import { describe, expect, it } from 'vitest'
 import { concatStates, type States, toStates } from '../../../../core/wire/protocol/states.ts'
 import { tinyLlamaConfig } from '../../../../lab/random-checkpoint.ts'
 import { medusaLogits, readTensors, rowsOf } from '../../../support/plain-math.ts'
-import { largestDifference, type Workshop, workshop } from './models.ts'
+import { shared } from '../../../support/shared.ts'
+import { largestDifference, workshop } from './models.ts'
 
 const { hidden_size: width, vocab_size: vocab, rms_norm_eps: epsilon } = tinyLlamaConfig
 const heads = 3
@@ -14,13 +14,8 @@ describe.each([
   ['that is separate', { ...tinyLlamaConfig, tie_word_embeddings: false }],
   ['that is the embedding', { ...tinyLlamaConfig, tie_word_embeddings: true }],
 ])('Medusa heads over a head %s', (_, config) => {
-  let bench: Workshop
-  let model: LoadedModel
-  beforeAll(async () => {
-    bench = await workshop(config, 'F32', { medusa: { heads, tree } })
-    model = await bench.open({ format: 'fp32', split: 1, drafters: ['medusa'] })
-  })
-  afterAll(() => bench[Symbol.asyncDispose]())
+  const bench = shared(() => workshop(config, 'F32', { medusa: { heads, tree } }))
+  const model = shared(() => bench.open({ format: 'fp32', split: 1, drafters: ['medusa'] }))
 
   /** [rows, heads, vocab] */
   function expected(deep: States): Float32Array {

@@ -1,12 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Chain, Sequence } from '../../../../core/model/engine/contract.ts'
-import { smallConfig, someIds, type Workshop, workshop } from './models.ts'
+import { shared } from '../../../support/shared.ts'
+import { smallConfig, someIds, workshop } from './models.ts'
 
-let bench: Workshop
-beforeAll(async () => {
-  bench = await workshop(smallConfig)
-})
-afterAll(() => bench[Symbol.asyncDispose]())
+const bench = shared(() => workshop(smallConfig))
 
 /** Prefill chunks, verifications and decodes; after `past` positions. */
 const mixes = {
@@ -38,10 +35,7 @@ describe.each([
     ['whole', {}],
     ['split', { split: 1 }],
   ])('%s', (_name, split) => {
-    let chain: Chain
-    beforeAll(async () => {
-      chain = (await bench.open({ ...format, ...split })).chain({ cuts: 'half' })
-    })
+    const chain = shared(async () => (await bench.open({ ...format, ...split })).chain({ cuts: 'half' }))
 
     it.each(Object.entries(mixes))('return the bits of separate steps: %s', async (_mix, work) => {
       const texts = work.map(({ past, rows }, i) => someIds(chain.manifest, past + rows, i))

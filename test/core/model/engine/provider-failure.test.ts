@@ -4,21 +4,16 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { VerifiedBundles } from '../../../../core/model/bundle/verified-bundles.ts'
 import { openVerifiedBundle } from '../../../../core/model/engine/open-bundle.ts'
 import type { ProviderWish } from '../../../../core/model/engine/provider.ts'
+import { shared } from '../../../support/shared.ts'
 import { tempDir } from '../../../support/temp-dir.ts'
-import { type TinyBundle, tinyBundle } from '../../../support/tiny-bundle.ts'
+import { tinyBundle } from '../../../support/tiny-bundle.ts'
 
 const dir = tempDir()
 const driver = join(dir.path, 'driver.json')
 const plugin = join(dir.path, 'absent.so')
-let bundle: TinyBundle
-beforeAll(async () => {
-  writeFileSync(driver, '{}')
-  bundle = await tinyBundle()
-})
-afterAll(() => {
-  bundle[Symbol.dispose]()
-  dir[Symbol.dispose]()
-})
+const bundle = shared(tinyBundle)
+beforeAll(() => writeFileSync(driver, '{}'))
+afterAll(() => dir[Symbol.dispose]())
 
 /** A machine on which the GPU was measured as faster, before its plug-in was removed. */
 class OnceFaster extends VerifiedBundles {

@@ -9,20 +9,17 @@ import { testPart } from '../../../../core/model/engine/self-test.ts'
 import { tinyCheckpoint } from '../../../support/checkpoint.ts'
 import { toGguf } from '../../../support/gguf.ts'
 import { quantiseCheckpoint } from '../../../support/group-quants.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
 const config = { hidden_size: 192, intermediate_size: 384, num_attention_heads: 6, num_key_value_heads: 3, head_dim: 32 }
 
-let dir: TempDir
+const dir = shared(tempDir)
 let runtime: Runtime
 beforeAll(async () => {
-  dir = tempDir()
   runtime = await openRuntime()
 })
-afterAll(async () => {
-  await runtime.close()
-  dir[Symbol.dispose]()
-})
+afterAll(() => runtime.close())
 
 let count = 0
 async function sourceOf(kind: 'AWQ' | 'GPTQ' | 'Q4_0' | 'Q8_0', groupSize: number): Promise<string> {

@@ -7,24 +7,23 @@ import { type LoadedModel, openModel } from '../../../../core/model/engine/open-
 import type { Runtime } from '../../../../core/model/engine/runtime.ts'
 import { testLoadedParts } from '../../../../core/model/engine/self-test.ts'
 import { fixtureDir, readOracle } from '../../../oracle/fixtures.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
 const checkpoint = fixtureDir('qwen3-5')
 const { cases, vocab } = readOracle('qwen3-5')
 /** 300 ids and 64 more: beyond a border of states, and beyond the rows that are computed again in one step. */
 const ids = [...cases[5]!.promptIds, ...cases[5]!.continuation]
 
-let dir: TempDir
+const dir = shared(tempDir)
 let runtime: Runtime
 const models: LoadedModel[] = []
 beforeAll(async () => {
-  dir = tempDir()
   runtime = await openRuntime()
 })
 afterAll(async () => {
   for (const model of models) await model.release()
   await runtime.close()
-  dir[Symbol.dispose]()
 })
 
 async function open(name: string, options: { split?: number; format?: 'fp32' | 'int4'; accuracyLevel?: 1 | 4 } = {}) {

@@ -7,27 +7,24 @@ import { compareWithReference, referenceAnswer } from '../../../../core/model/en
 import type { Runtime } from '../../../../core/model/engine/runtime.ts'
 import { greedy, type Sampling } from '../../../../core/model/engine/sampler.ts'
 import { fixtureDir, type OracleCase, readOracle } from '../../../oracle/fixtures.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
 const prompt = (readOracle('llama').cases[2] as OracleCase).promptIds
 const sampled: Sampling = { temperature: 0.8, topK: 40, topP: 0.95, seed: 9 }
 
-let dir: TempDir
+const dir = shared(tempDir)
 let runtime: Runtime
 let half: Chain
 let full: Chain
 beforeAll(async () => {
-  dir = tempDir()
   runtime = await openRuntime()
   await buildBundle({ checkpoint: fixtureDir('llama'), out: `${dir.path}/llama`, format: 'fp32', split: 1 })
   const model = await openModel(runtime, `${dir.path}/llama`, { parts: 'chain', threads: 1 })
   half = model.chain({ cuts: 'half' })
   full = model.chain({ cuts: 'full' })
 })
-afterAll(async () => {
-  await runtime.close()
-  dir[Symbol.dispose]()
-})
+afterAll(() => runtime.close())
 
 describe.each([
   ['greedy', greedy],

@@ -6,21 +6,18 @@ import { OnnxGraph } from '../../../../core/model/bundle/onnx-writer.ts'
 import { openRuntime } from '../../../../core/model/engine/capi.ts'
 import type { Runtime, Tensor } from '../../../../core/model/engine/runtime.ts'
 import { isMissing } from '../../../support/prerequisites.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
 const memoryFile = '/proc/self/smaps_rollup'
 const missing = isMissing(memoryFile, existsSync(memoryFile))
 
 let runtime: Runtime
-let dir: TempDir
+const dir = shared(tempDir)
 beforeAll(async () => {
   runtime = await openRuntime()
-  dir = tempDir()
 })
-afterAll(async () => {
-  await runtime.close()
-  dir[Symbol.dispose]()
-})
+afterAll(() => runtime.close())
 
 describe('a runtime', () => {
   it('reports its library and version', () => {

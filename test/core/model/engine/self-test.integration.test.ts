@@ -8,7 +8,8 @@ import type { Runtime } from '../../../../core/model/engine/runtime.ts'
 import { testPart } from '../../../../core/model/engine/self-test.ts'
 import { tinyQwen2Config } from '../../../../lab/random-checkpoint.ts'
 import { tinyCheckpoint } from '../../../support/checkpoint.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
 const adapter = { split: 1, heads: 2, kvHeads: 1, headDim: 32 }
 const drafters = {
@@ -19,11 +20,10 @@ const drafters = {
 const allParts = ['input', 'adapter', 'adapter-paper', 'middle', 'output', 'medusa']
 const llama3 = { rope_type: 'llama3', factor: 8, low_freq_factor: 1, high_freq_factor: 4, original_max_position_embeddings: 64 }
 
-let dir: TempDir
+const dir = shared(tempDir)
 let runtime: Runtime
 let checkpoints: Record<string, string>
 beforeAll(async () => {
-  dir = tempDir()
   runtime = await openRuntime()
   const make = (name: string, config: object) => tinyCheckpoint(join(dir.path, name), { ...config }, drafters)
   checkpoints = {
@@ -32,10 +32,7 @@ beforeAll(async () => {
     qwen2: await make('qwen2', tinyQwen2Config),
   }
 })
-afterAll(async () => {
-  await runtime.close()
-  dir[Symbol.dispose]()
-})
+afterAll(() => runtime.close())
 
 let count = 0
 async function build(checkpoint: string, options: Partial<Parameters<typeof buildBundle>[0]>) {

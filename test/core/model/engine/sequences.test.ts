@@ -1,19 +1,18 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import type { Chain, Sequence } from '../../../../core/model/engine/contract.ts'
 import { maxPadRows } from '../../../../core/model/engine/part-packing.ts'
 import { KvSequence, kvBlockPositions } from '../../../../core/model/engine/sequence.ts'
 import { StackedSequence, sequenceBytesOf } from '../../../../core/model/engine/stacked-sequence.ts'
-import { largestDifference, someIds, type Workshop, workshop } from './models.ts'
+import { shared } from '../../../support/shared.ts'
+import { largestDifference, someIds, workshop } from './models.ts'
 
-let bench: Workshop
+const bench = shared(workshop)
 const chains = new Map<string, Chain>()
 beforeAll(async () => {
-  bench = await workshop()
   chains.set('whole', (await bench.open({ format: 'fp32' })).chain({ cuts: 'full' }))
   chains.set('split', (await bench.open({ format: 'fp32', split: 2 })).chain({ cuts: 'full' }))
 })
-afterAll(() => bench[Symbol.asyncDispose]())
 
 describe.each(['whole', 'split'])('a sequence of a %s model', (kind) => {
   let chain: Chain

@@ -1,20 +1,15 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Chain } from '../../../../core/model/engine/contract.ts'
+import { describe, expect, it } from 'vitest'
 import type { States } from '../../../../core/wire/protocol/states.ts'
 import { tinyLlamaConfig, tinyQwen2Config } from '../../../../lab/random-checkpoint.ts'
-import { largestDifference, someIds, type Workshop, workshop } from './models.ts'
+import { shared } from '../../../support/shared.ts'
+import { largestDifference, someIds, workshop } from './models.ts'
 
 describe.each([
   ['Llama', tinyLlamaConfig],
   ['Qwen2', tinyQwen2Config],
 ])('a %s model split at any layer', (_, config) => {
-  let bench: Workshop
-  let whole: Chain
-  beforeAll(async () => {
-    bench = await workshop(config)
-    whole = (await bench.open({ format: 'fp32' })).chain({ cuts: 'full' })
-  })
-  afterAll(() => bench[Symbol.asyncDispose]())
+  const bench = shared(() => workshop(config))
+  const whole = shared(async () => (await bench.open({ format: 'fp32' })).chain({ cuts: 'full' }))
 
   it.each([1, 2, 3])('after %i: equals the unsplit one if the cuts do not round', async (split) => {
     const chain = (await bench.open({ format: 'fp32', split })).chain({ cuts: 'full' })
@@ -44,11 +39,7 @@ describe.each([
 })
 
 describe('states at a cut', () => {
-  let bench: Workshop
-  beforeAll(async () => {
-    bench = await workshop()
-  })
-  afterAll(() => bench[Symbol.asyncDispose]())
+  const bench = shared(workshop)
 
   it('contain the selected rows of each item in the given order', async () => {
     const model = await bench.open({ format: 'fp32', split: 2 })

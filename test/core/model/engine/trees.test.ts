@@ -1,27 +1,22 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { seededRandom } from '../../../../core/kit/base/random.ts'
 import type { Part, Sequence } from '../../../../core/model/engine/contract.ts'
 import { openBundle } from '../../../../core/model/engine/open-bundle.ts'
-import type { LoadedModel } from '../../../../core/model/engine/open-model.ts'
 import { concatStates, type States, sliceStates } from '../../../../core/wire/protocol/states.ts'
 import { buildDrafterBundle } from '../../../support/drafter-bundle.ts'
 import { largestDifference } from '../../../support/random-states.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { shared } from '../../../support/shared.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
 const vocab = 160
 /** A row computed alone and in a batch may differ by a step of fp16 at the magnitude of these rows. */
 const tolerance = 4e-3
 
-let dir: TempDir
-let model: LoadedModel
-beforeAll(async () => {
-  dir = tempDir()
-  model = await openBundle(await buildDrafterBundle(dir.path), { parts: ['input', 'middle', 'adapter-paper'], threads: 1 })
-})
-afterAll(async () => {
-  await model.release()
-  dir[Symbol.dispose]()
-})
+const dir = shared(tempDir)
+const model = shared(async () =>
+  openBundle(await buildDrafterBundle(dir.path), { parts: ['input', 'middle', 'adapter-paper'], threads: 1 }),
+)
+afterAll(() => model.release())
 
 const random = seededRandom(21)
 const below = (count: number) => Math.floor(random.next() * count)

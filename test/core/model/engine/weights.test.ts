@@ -1,16 +1,13 @@
 import { truncateSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { packsMatrices } from '../../../../core/model/engine/packs-matrices.ts'
 import type { Runtime, Tensor } from '../../../../core/model/engine/runtime.ts'
 import { WeightStore } from '../../../../core/model/engine/weights.ts'
-import { smallConfig, type Workshop, workshop } from './models.ts'
+import { shared } from '../../../support/shared.ts'
+import { smallConfig, workshop } from './models.ts'
 
-let bench: Workshop
-beforeAll(async () => {
-  bench = await workshop(smallConfig, 'F16')
-})
-afterAll(() => bench[Symbol.asyncDispose]())
+const bench = shared(() => workshop(smallConfig, 'F16'))
 
 async function fp16Weights() {
   const { folder, manifest } = await bench.open({ format: 'fp16' })

@@ -1,16 +1,16 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { allowsToken, type Grammar, onlyToken, type TokenConstraint } from '../../../../core/model/grammar/grammar.ts'
 import { createGrammars, type Grammars } from '../../../../core/model/grammar/grammars.ts'
-import { loadTokenizer, type TextTokenizer } from '../../../../core/model/text/tokenizer.ts'
+import { loadTokenizer } from '../../../../core/model/text/tokenizer.ts'
 import { fixtureDir } from '../../../oracle/fixtures.ts'
+import { shared } from '../../../support/shared.ts'
 
 const checkpoint = 'models/demo/llm'
 const eos = [2]
 let grammars: Grammars
-let tokenizer: TextTokenizer
+const tokenizer = shared(() => loadTokenizer(checkpoint))
 beforeAll(async () => {
   grammars = createGrammars(checkpoint, eos)
-  tokenizer = await loadTokenizer(checkpoint)
 })
 
 const schemaOf = (schema: unknown, strict = true): Grammar => ({ kind: 'schema', schema: JSON.stringify(schema), strict })

@@ -7,26 +7,23 @@ import { brim } from '../../../support/brim.ts'
 import { captureIo } from '../../../support/captured-io.ts'
 import { tinyCheckpoint } from '../../../support/checkpoint.ts'
 import { breakAfter, filesOf, refuse, repo, startHub, type TestHub } from '../../../support/hub.ts'
+import { fresh } from '../../../support/shared.ts'
 import { mountMissing, smallDisk } from '../../../support/small-disk.ts'
-import { type TempDir, tempDir } from '../../../support/temp-dir.ts'
+import { tempDir } from '../../../support/temp-dir.ts'
 
 const weights = 'model.safetensors'
 
-let dir: TempDir
+const dir = fresh(tempDir)
 let hub: TestHub
 let home: string
 beforeEach(async () => {
-  dir = tempDir()
   home = join(dir.path, 'home')
   const files = filesOf(await tinyCheckpoint(join(dir.path, 'made')))
   files.set('README.md', Buffer.from('# Tiny'))
   files.set('pytorch_model.bin', Buffer.alloc(1_000))
   hub = await startHub(files)
 })
-afterEach(async () => {
-  await hub[Symbol.asyncDispose]()
-  dir[Symbol.dispose]()
-})
+afterEach(() => hub[Symbol.asyncDispose]())
 
 const models = (at = home) => join(at, '.cache/brim/models', repo)
 const whole = () => join(models(), hub.commit)

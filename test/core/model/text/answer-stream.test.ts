@@ -1,15 +1,13 @@
 import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
-import { beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { AnswerStream } from '../../../../core/model/text/answer-stream.ts'
-import { loadTokenizer, type TextTokenizer } from '../../../../core/model/text/tokenizer.ts'
+import { loadTokenizer } from '../../../../core/model/text/tokenizer.ts'
+import { shared } from '../../../support/shared.ts'
 
 const load = (name: string) => loadTokenizer(fileURLToPath(new URL(`../../../oracle/fixtures/${name}`, import.meta.url)))
 
-let tokenizer: TextTokenizer
-beforeAll(async () => {
-  tokenizer = await load('qwen2')
-})
+const tokenizer = shared(() => load('qwen2'))
 
 const encode = (text: string) => tokenizer.encode(text, { addSpecialTokens: false })
 const eos = [499, 497]

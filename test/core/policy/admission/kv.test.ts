@@ -1,12 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  evictionsFor,
-  evictionsWithinShare,
-  firstKvCharge,
-  kvCharge,
-  positionsWithin,
-} from '../../../../core/policy/admission/kv.ts'
+import { evictionsFor, evictionsWithinShare, kvCharge, positionsWithin } from '../../../../core/policy/admission/kv.ts'
 
 const limits = { bytesPerPosition: 10, contextLimit: 1_000, blockPositions: 64, firstPositions: 40 }
 
@@ -19,11 +13,6 @@ describe('the KV charge of a stream', () => {
     [10_000, 1_000],
   ])('of %i bytes at most allows %i positions', (bytes, positions) => {
     expect(positionsWithin(bytes, limits)).toBe(positions)
-  })
-
-  it('starts with the first positions, or the context limit where that is less', () => {
-    expect(firstKvCharge(limits)).toBe(400)
-    expect(firstKvCharge({ ...limits, contextLimit: 8 })).toBe(80)
   })
 
   it.each([

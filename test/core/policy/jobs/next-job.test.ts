@@ -17,7 +17,6 @@ const terms: JobTerms = {
 }
 const random = { next: () => 0.5 }
 
-/** A new job. */
 function queuedJob(terms: JobTerms, endsByMs: number): Job {
   const times = { dueMs: endsByMs, notBeforeMs: null, runByMs: null, lostAtMs: null }
   return { state: 'QUEUED', attempt: 0, devices: [], failures: {}, terms, endsByMs, ...times, error: null }

@@ -2,10 +2,9 @@ import { mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { run } from '../../../../brim.ts'
 import { BrimError } from '../../../../core/kit/base/errors.ts'
 import type { ScenarioResult } from '../../../../lab/simulate/run/result.ts'
-import { captureIo } from '../../../support/captured-io.ts'
+import { runBrim } from '../../../support/run-brim.ts'
 
 const text = `name: a cloud
 cloud: {model: llama3-8b, gpu: h100}
@@ -23,11 +22,8 @@ async function scenarioFile(): Promise<string> {
   return join(folder, 'cloud.yaml')
 }
 
-async function simulate(file: string, options: readonly string[], signal?: AbortSignal) {
-  const { io, out, err } = captureIo(signal ? { signal } : {})
-  const code = await run(['simulate', 'run', file, ...options], io)
-  return { code, out: out(), err: err() }
-}
+const simulate = (file: string, options: readonly string[], signal?: AbortSignal) =>
+  runBrim(['simulate', 'run', file, ...options], signal ? { signal } : {})
 
 describe('brim simulate run', () => {
   it('prints the figures of a scenario, whose trace lies beside it', async () => {

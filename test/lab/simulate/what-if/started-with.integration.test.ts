@@ -8,6 +8,7 @@ import { configFiles } from '../../../../lab/simulate/what-if/config-files.ts'
 import { type Situation, scenarioOf } from '../../../../lab/simulate/what-if/situation.ts'
 import { buildTextBundle } from '../../../support/agent-world.ts'
 import { captureIo } from '../../../support/captured-io.ts'
+import { postJson } from '../../../support/post-json.ts'
 import { tempDir } from '../../../support/temp-dir.ts'
 
 const situation: Situation = {
@@ -78,11 +79,7 @@ it('agents and a bridge start with the files of what-if, and draft no longer tha
         '--drafter',
         'adapter',
       )
-      const response = await fetch(`${apiUrl}/v1/completions`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ prompt: 'Once upon a time', max_tokens: 24, temperature: 0 }),
-      })
+      const response = await postJson(`${apiUrl}/v1/completions`, { prompt: 'Once upon a time', max_tokens: 24, temperature: 0 })
       expect(response.status).toBe(200)
       const { brim } = (await response.json()) as { brim: { drafted: number; rounds: number } }
       expect(brim.drafted).toBeLessThanOrEqual(limit * brim.rounds)

@@ -3,14 +3,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { readAgentConfig } from '../../../../agent/config.ts'
-import { run } from '../../../../brim.ts'
 import { readBridgeConfig } from '../../../../cloud-bridge/config.ts'
 import { runScenario } from '../../../../lab/simulate/run/run-scenario.ts'
 import { type FleetCandidate, refinements, settingsOf, ways } from '../../../../lab/simulate/what-if/candidates.ts'
 import { bestOf, leastLost, type Tried } from '../../../../lab/simulate/what-if/choice.ts'
 import { configFiles } from '../../../../lab/simulate/what-if/config-files.ts'
 import { type Situation, scenarioOf } from '../../../../lab/simulate/what-if/situation.ts'
-import { captureIo } from '../../../support/captured-io.ts'
+import { runBrim } from '../../../support/run-brim.ts'
 import { tinyBundle } from '../../../support/tiny-bundle.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'brim-what-if-'))
@@ -158,8 +157,8 @@ describe('configuration files', () => {
   async function check(program: 'agent' | 'bridge', text: string, ...more: string[]) {
     const file = join(folder, `${program}.yaml`)
     writeFileSync(file, text)
-    const { io, err } = captureIo({ env: { HOME: folder } })
-    return { code: await run([program, 'config', 'check', '--config', file, ...more], io), err: err() }
+    const { code, err } = await runBrim([program, 'config', 'check', '--config', file, ...more], { env: { HOME: folder } })
+    return { code, err }
   }
 
   it('are accepted by agent and bridge', async () => {
