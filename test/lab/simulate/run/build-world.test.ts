@@ -78,7 +78,7 @@ describe('the figures of a run', () => {
 it('a full answer after foresight has its prompt in the cache', async () => {
   const rows = async (sharesPrefix: boolean) => {
     const scenario = scenarioOf({}, { mode: 'pice' })
-    const policies = { ...scenario.policies, pice: { ...scenario.policies.pice, sharesPrefix } }
+    const policies = { ...scenario.policies, pice: { ...scenario.policies.pice, sharesPrefix, begins: false } }
     return (await runScenario({ ...scenario, policies })).engines[0]!.rows
   }
   // All but the last row of each of 8 prompts.
