@@ -1,25 +1,14 @@
 import type { AnswerReport } from '../../core/answer/endpoint/report.ts'
-import type { RecordedEvent } from '../../core/wire/openai/recorded-answer.ts'
+import type { RecordedAnswer, RecordedEvent } from '../../core/wire/openai/recorded-answer.ts'
 import type { Usage } from '../../core/wire/openai/responses.ts'
 
-/** A piece of an answer as it came. */
-export interface ShownPiece {
-  /** Since the question. */
-  readonly atMs: number
-  readonly text: string
-  /** Tokens of the answer up to it; undefined: the server does not tell. */
-  readonly tokens: number | undefined
-}
+type Asked = Pick<RecordedAnswer, 'question' | 'mode' | 'tokensPerS'>
 
 /** A question and its answer, as far as it has come. */
-export interface Turn {
-  readonly question: string
-  /** Empty: the server's default. */
-  readonly mode: string
-  /** Tokens per second that the reader takes; undefined: it has not said. */
-  readonly tokensPerS: number | undefined
+export interface Turn extends Asked {
   readonly state: 'asked' | 'complete' | 'stopped' | 'failed'
-  readonly pieces: readonly ShownPiece[]
+  /** What came, and when. */
+  readonly pieces: readonly Omit<Extract<RecordedEvent, { event: 'text' }>, 'event'>[]
   /** Lines of the sketch that the text does not cover yet. */
   readonly uncovered: readonly string[]
   readonly notice?: string | undefined
@@ -29,42 +18,28 @@ export interface Turn {
   readonly endMs?: number
 }
 
-export const askedTurn = ({
-  question,
-  mode,
-  tokensPerS,
-}: Pick<Turn, 'question' | 'mode'> & { tokensPerS?: number | undefined }): Turn => ({
-  question,
-  mode,
-  tokensPerS,
-  state: 'asked',
-  pieces: [],
-  uncovered: [],
-})
+export const askedTurn = ({ question, mode, tokensPerS }: Asked): Turn => {
+  return { question, mode, tokensPerS, state: 'asked', pieces: [], uncovered: [] }
+}
 
 export const answerText = ({ pieces }: Turn): string => pieces.map(({ text }) => text).join('')
 
 /** The turn after something has happened to its answer. */
 export function turnAfter(turn: Turn, event: RecordedEvent): Turn {
+  const { atMs } = event
   switch (event.event) {
-    case 'text': {
-      const { atMs, text, tokens } = event
-      return { ...turn, pieces: [...turn.pieces, { atMs, text, tokens }], notice: undefined }
-    }
+    case 'text':
+      return { ...turn, pieces: [...turn.pieces, event], notice: undefined }
     case 'sketch':
       return { ...turn, uncovered: event.lines }
     case 'notice':
       return { ...turn, notice: event.text }
-    case 'complete':
+    case 'complete': {
       // Of this page's release, or as near to it as its reader checks.
-      return {
-        ...turn,
-        state: 'complete',
-        report: event.report as unknown as AnswerReport,
-        usage: event.usage,
-        endMs: event.atMs,
-      }
+      const report = event.report as unknown as AnswerReport
+      return { ...turn, state: 'complete', report, usage: event.usage, endMs: atMs }
+    }
     case 'failed':
-      return { ...turn, state: 'failed', error: event.message, endMs: event.atMs }
+      return { ...turn, state: 'failed', error: event.message, endMs: atMs }
   }
 }

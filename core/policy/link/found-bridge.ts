@@ -16,10 +16,7 @@ export interface SearchingAgent {
  * Why an agent that has enrolled nowhere does not use a bridge, and the commands after which it would. A token has the address and the
  * TLS key of its bridge: what was announced decides neither.
  */
-export function unusedBridge(
-  { fleet, version }: FoundBridge,
-  agent: SearchingAgent,
-): { readonly why: string; readonly next: string } {
+export function unusedBridge({ fleet, version }: FoundBridge, agent: SearchingAgent) {
   const enrol = [
     'at the bridge: brim bridge token create --out token',
     `here, with that file: brim agent enroll --id ${agent.id} --state-dir ${quoted(agent.stateDir)} --token-file token`,
@@ -28,11 +25,7 @@ export function unusedBridge(
   if (!isCompatible(version, agent.version))
     return because(`its release is ${version}, this agent's ${agent.version}`, 'update one of them', ...enrol)
   if (fleet !== agent.fleet)
-    return because(
-      `its fleet is ${fleet}, this agent's ${agent.fleet}`,
-      ...enrol,
-      `then: brim agent run --id ${agent.id} --fleet ${fleet}`,
-    )
+    return because(`its fleet is ${fleet}, this agent's ${agent.fleet}`, ...enrol, `then run the agent with --fleet ${fleet}`)
   return because('this device is not enrolled there', ...enrol)
 }
 

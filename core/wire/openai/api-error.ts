@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { BrimError, type ErrorCode, isErrorCode } from '../../kit/base/errors.ts'
 
 /** OpenAI's form of an error, with our codes and hints; readers accept other servers' errors too. */

@@ -1,4 +1,5 @@
-import { z } from 'zod'
+// As a namespace, here and in what it imports: the page's file then has what it uses of zod, and not its 50 languages.
+import * as z from 'zod'
 import { BrimReport, Usage } from './responses.ts'
 
 /** Milliseconds since the question; at most a day. */

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { answerModes } from '../../kit/base/answer-modes.ts'
 import { ErrorDetail } from './api-error.ts'
 

@@ -13,7 +13,7 @@ describe('a bridge that was found in the network', () => {
       'of another fleet',
       { fleet: 'attic' },
       "its fleet is attic, this agent's default",
-      `${enrol}; then: brim agent run --id jetson-01 --fleet attic`,
+      `${enrol}; then run the agent with --fleet attic`,
     ],
     [
       'of a release too far from this one',
