@@ -198,6 +198,12 @@ export const AgentFields = z.strictObject({
     description: 'pad verifications to one length, which hides how much was drafted',
     fallback: 'yes where the link is encrypted',
   }),
+  hatIntervalMs: z.number().min(5).max(10_000).optional().meta({
+    flag: 'hat-interval',
+    description:
+      'ms between verifications: one is sent at each, or a cover of the same length, and prompts go in frames of one length, so that sizes and times of frames tell only how long a private answer takes',
+    fallback: 'as soon as each is ready',
+  }),
   patienceS: z.number().min(0).max(maxIntervalS).default(20).meta({
     fleet: true,
     flag: 'patience',

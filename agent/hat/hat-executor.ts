@@ -68,7 +68,7 @@ export class HatExecutor {
 
   /** @param begun the first rows of the prompt, which the device has from an earlier answer */
   constructor(options: HatOptions, request: HatRequest, session: LinkSession, begun?: DeviceStream) {
-    const { dims, input, wire, coders, speed, padding } = options
+    const { dims, input, wire, coders, speed, padding, intervalMs, clock } = options
     const { prompt, maxTokens, tokensPerS, answer } = request
     this.#options = options
     this.#request = request
@@ -81,7 +81,9 @@ export class HatExecutor {
       const another = { ...options, open: (until: AbortSignal) => options.open(until, { wire, coders, avoid, answer }) }
       return isLost ? reopen(another, signal, request.onWaiting) : open(another, signal)
     }
-    this.#uplink = new Uplink(session, this.#stream.shallow, openAnother, this.#events)
+    // The rows kept of a tree are named by the next frame, which must be a verification.
+    const pace = intervalMs === undefined || 'tree' in this.#drafter ? undefined : { intervalMs, clock }
+    this.#uplink = new Uplink(session, this.#stream.shallow, openAnother, this.#events, pace)
     const { prefill, threshold, draftLimit, draftAhead } = options
     const rules: HatRules = {
       ...{ prefill, threshold, draftLimit },
@@ -99,7 +101,8 @@ export class HatExecutor {
       session: () => this.#uplink.session,
       speed,
       rules,
-      isPadded: () => padding ?? this.#uplink.session.bridge.startsWith('wss:'),
+      isPadded: () => pace !== undefined || (padding ?? this.#uplink.session.bridge.startsWith('wss:')),
+      padsPrompts: pace !== undefined,
       mayDraftAhead: () => !('tree' in this.#drafter) && this.#drafter.mayDraftAhead !== false,
     })
     this.#machine = new HatMachine(rules)

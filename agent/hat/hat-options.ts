@@ -33,6 +33,8 @@ export interface HatOptions extends ReopenOptions, Pick<HatRules, 'prefill' | 't
   readonly computing?: (() => ShownComputing) | undefined
   /** Whether verifications are padded to one length, which hides the draft length; undefined: on encrypted links. */
   readonly padding: boolean | undefined
+  /** Time between verifications, in ms, with covers where there is none; frames are padded then. Undefined: each is sent when it is ready. */
+  readonly intervalMs?: number | undefined
   /** Prefixes that bridges have cached; undefined: none are resumed or cached. */
   readonly prefixes: PrefixMemory | undefined
   readonly dims: Dims

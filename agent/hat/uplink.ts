@@ -6,6 +6,7 @@ import type { HatEvent, UplinkAction } from '../../core/policy/hat/hat-steps.ts'
 import type { OfKind } from '../../core/policy/machine.ts'
 import type { States } from '../../core/wire/protocol/states.ts'
 import type { LinkSession, PrefixHandle, Reply } from '../link/link-session.ts'
+import { PacedFrames, type PacedFramesOptions } from './paced-frames.ts'
 import { isLinkFailure } from './reopen.ts'
 
 /**
@@ -22,6 +23,10 @@ export class Uplink {
   readonly #reopen: Reopen
   readonly #events: ArrivalQueue<HatEvent>
   readonly #closed = new AbortController()
+  /** Undefined: frames are sent when they are ready. */
+  readonly #paced: PacedFrames | undefined
+  /** End of the rows of the verification sent last, and its length in rows. */
+  #verified: { readonly to: number; readonly paddedRows: number | undefined } | undefined
   /** Bytes of the sessions before this one. */
   readonly #before = { up: 0, down: 0 }
   #session: LinkSession
@@ -33,7 +38,15 @@ export class Uplink {
   /** Why the session before this one ended. */
   #lastFailure: BrimError | undefined
 
-  constructor(session: LinkSession, rows: StateRows, reopen: Reopen, events: ArrivalQueue<HatEvent>) {
+  /** @param pace of verifications; undefined: they are sent when they are ready */
+  constructor(
+    session: LinkSession,
+    rows: StateRows,
+    reopen: Reopen,
+    events: ArrivalQueue<HatEvent>,
+    pace?: Omit<PacedFramesOptions, 'cover'> | undefined,
+  ) {
+    this.#paced = pace && new PacedFrames({ ...pace, cover: () => this.#cover() })
     this.#session = session
     this.#rows = rows
     this.#reopen = reopen
@@ -65,9 +78,17 @@ export class Uplink {
     return requireFinite(deep, 'middle')
   }
 
-  exchange({ frame, from, to, returned, paddedRows, tree }: OfKind<UplinkAction, 'exchange'>): void {
+  exchange(action: OfKind<UplinkAction, 'exchange'>): void {
+    this.#lastFrame = action.frame
+    if (this.#paced && !action.ofPrompt) this.#paced.ready(() => this.#send(action))
+    else this.#send(action)
+  }
+
+  #send({ frame, from, to, returned, paddedRows, tree, ofPrompt }: OfKind<UplinkAction, 'exchange'>): void {
+    // Another session has sent its rows again.
+    if (frame !== this.#lastFrame && !ofPrompt) return
     const session = this.#session
-    this.#lastFrame = frame
+    if (!ofPrompt) this.#verified = { to, paddedRows }
     const rows = this.#rows.slice(from, to)
     this.wideRows += rows.wide?.index.length ?? 0
     const isStale = () => this.#isLost || session !== this.#session
@@ -75,6 +96,16 @@ export class Uplink {
       (reply) => isStale() || this.#onReply(frame, reply),
       (error: unknown) => isStale() || this.#onFailure(frame, error),
     )
+  }
+
+  /** Sends the last row again that the bridge holds: it computes the same, and the length is that of every verification. */
+  #cover(): void {
+    if (this.#isLost || !this.#verified) return
+    const { to, paddedRows } = this.#verified
+    const end = Math.min(to, this.#rows.length)
+    this.#session.exchange(end - 1, this.#rows.slice(end - 1, end), 1, { paddedRows }).catch(() => {
+      // The next verification meets the same failure.
+    })
   }
 
   /** Moves to another session, which holds nothing yet; preferably not at a bridge that is alive but failed. */
@@ -104,6 +135,7 @@ export class Uplink {
    * @returns the handle, where the bridge has cached them
    */
   async closeAndCache(length: number): Promise<PrefixHandle | undefined> {
+    this.#paced?.close()
     const { bridge } = this.#session
     const handle = await this.#session.closeAndCache(length)
     return handle === undefined ? undefined : { handle, length, bridge }
@@ -111,6 +143,7 @@ export class Uplink {
 
   /** Frees the KV at the bridge; frames in flight reject with CANCELED. */
   close(): void {
+    this.#paced?.close()
     this.#closed.abort(new BrimError('CANCELED', 'the session was closed'))
     this.#session.close()
   }

@@ -91,6 +91,7 @@ function splitAnswering(
     coders: config.wire === 'fp16c' ? stateCoders(manifest) : undefined,
     computing: () => model.computing,
     padding: config.padding,
+    intervalMs: config.hatIntervalMs,
     prefill: variant.prefill ?? 'chunked',
     prefixes: variant.forgetsPrefixes ? undefined : new PrefixMemory(clock),
     // Answers in progress go on with their model after the device's has been replaced.

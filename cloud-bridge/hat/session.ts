@@ -16,7 +16,7 @@ export interface SessionOptions {
   /** Undefined: coded rows are refused. */
   readonly coders?: StateCoders | undefined
   readonly limits: FrameLimits & {
-    /** A padded frame, and its reply, is at most as long as one of so many rows. */
+    /** The reply to a padded frame is at most as long as one of so many rows; the frame itself as one of `maxRows`. */
     readonly maxPaddedRows: number
   }
   readonly stream: Stream
@@ -94,7 +94,7 @@ export function createSession(options: SessionOptions): Session {
     const { seq, base, n, want } = frame
     const { kept = [], parents = [] } = frame.tree ?? {}
     if (base === 0 && parents.length > 0) throw new BrimError('FRAME_INVALID', `frame ${seq} branches before the first position`)
-    const states = decodeStates(frame, width, limits.maxPaddedRows, coders?.up)
+    const states = decodeStates(frame, width, limits.maxRows, coders?.up)
     const badRow = firstNonFiniteRow(states)
     if (badRow !== undefined) throw new BrimError('FRAME_INVALID', `row ${badRow} of frame ${seq} holds NaN or infinity`)
     if (tree && kept.length > 0) {

@@ -14,23 +14,25 @@ export interface ConditionSources {
   readonly rules: Pick<HatRules, 'draftLimit' | 'bytesPerToken'>
   /** Whether verifications of the current session are padded. */
   isPadded(): boolean
+  /** Whether frames of prompts have one length, too. Absent: they do not. */
+  readonly padsPrompts?: boolean | undefined
   mayDraftAhead(): boolean
 }
 
-/** The conditions at any time, as they are then; only the length of padded verifications is that of the session's beginning. */
-export function conditionsOf({ session, speed, rules, isPadded, mayDraftAhead }: ConditionSources): HatConditions {
-  let padded: { readonly session: SessionTerms; readonly rows: number } | undefined
-  const paddedRows = () => {
+/** The conditions at any time, as they are then; only the lengths of padded frames are those of the session's beginning. */
+export function conditionsOf({ session, speed, rules, isPadded, padsPrompts, mayDraftAhead }: ConditionSources): HatConditions {
+  let padded: { readonly session: SessionTerms; readonly rows: number; readonly promptRows: number } | undefined
+  const padding = () => {
     const current = session()
     if (!isPadded()) return undefined
     if (padded?.session !== current) {
-      const { draftLimit, rates } = current
+      const { draftLimit, rates, chunkTokens, frameTokens } = current
       const rows = paddedVerification(Math.min(rules.draftLimit, draftLimit), roundTripOf(1, rules.bytesPerToken, rates))
-      padded = { session: current, rows }
+      padded = { session: current, rows, promptRows: Math.min(chunkTokens, frameTokens) }
     }
-    return padded.rows
+    return padded
   }
-  paddedRows()
+  padding()
   return {
     get chunkTokens() {
       return session().chunkTokens
@@ -66,7 +68,10 @@ export function conditionsOf({ session, speed, rules, isPadded, mayDraftAhead }:
       return speed.aheadStepS
     },
     get paddedRows() {
-      return paddedRows()
+      return padding()?.rows
+    },
+    get paddedPromptRows() {
+      return padsPrompts ? padding()?.promptRows : undefined
     },
     get mayDraftAhead() {
       return mayDraftAhead()

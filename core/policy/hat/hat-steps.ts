@@ -45,6 +45,8 @@ export interface HatConditions extends MeasuredLink {
   readonly draftLimit: number
   /** Rows that verifications are padded to; undefined: none. */
   readonly paddedRows?: number | undefined
+  /** Rows that the frames of prompts are padded to, each of as many at most; undefined: none. */
+  readonly paddedPromptRows?: number | undefined
   /** Tokens of a prompt that the device computes per second; undefined before the first chunk. */
   readonly prefillTokensPerS?: number | undefined
   /** γ and γ_c; undefined before the first step. */
@@ -134,6 +136,8 @@ export type UplinkAction =
       /** Rows at the end whose deep states come back. */
       readonly returned: number
       readonly paddedRows?: number | undefined
+      /** Whether its rows are those of a prompt, and not of a verification. */
+      readonly ofPrompt?: boolean | undefined
       /** See FrameTree. */
       readonly tree?: { readonly kept: readonly number[]; readonly parents: readonly number[] } | undefined
     }

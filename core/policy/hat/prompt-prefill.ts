@@ -36,12 +36,13 @@ export class PromptPrefill {
 
   /** The next rows. The device computes what the bridge has too: decoding needs its KV, and another bridge would need its rows. */
   compute(conditions: HatConditions): HatComputation {
-    const { chunkTokens, frameTokens } = conditions
+    const { chunkTokens, frameTokens, paddedPromptRows } = conditions
     const { promptTokens, prefill, bytesPerToken, growingChunks } = this.#rules
     const from = this.#fedTo
     const left = (from < this.#held ? this.#held : promptTokens) - from
     let rows = left
     if (from < this.#held) rows = Math.min(left, frameTokens)
+    else if (paddedPromptRows !== undefined) rows = Math.min(left, paddedPromptRows)
     else if (prefill === 'chunked')
       rows =
         growingChunks && isLinkBound({ bytesPerToken, ...conditions })
@@ -60,9 +61,10 @@ export class PromptPrefill {
     const { promptTokens, prefill } = this.#rules
     while (this.#sentTo < this.#fedTo) {
       const from = this.#sentTo
-      const to = Math.min(from + conditions.frameTokens, this.#fedTo)
+      const { frameTokens, paddedPromptRows = frameTokens } = conditions
+      const to = Math.min(from + paddedPromptRows, this.#fedTo)
       const returned = prefill === 'whole-all' ? to - from : to === promptTokens ? 1 : 0
-      if (!this.#uplink.send({ from, to, returned, parents: [] }, conditions)) return undefined
+      if (!this.#uplink.send({ from, to, returned, parents: [], ofPrompt: true }, conditions)) return undefined
       this.#sentTo = to
     }
     const context = this.#caughtUpTo

@@ -11,6 +11,8 @@ export interface FrameRows {
   readonly returned: number
   /** Of a draft that branches, see FrameTree; `keepRows` then names the rows kept of it. */
   readonly parents: readonly number[]
+  /** Whether they are those of a prompt, and not of a verification. */
+  readonly ofPrompt?: boolean | undefined
 }
 
 /**
@@ -118,7 +120,7 @@ export class UplinkFlow {
   /** Sends the rows again that the bridge does not hold, in frames no larger than a prompt's. */
   #replay(conditions: HatConditions): void {
     const { to, returned, parents } = this.#last
-    const { chunkTokens } = conditions
+    const chunkTokens = conditions.paddedPromptRows ?? conditions.chunkTokens
     while (this.#replayAt !== undefined && this.#replayAt < to && this.#gap === undefined) {
       const from = this.#replayAt
       // The last frame has all the rows whose deep states are wanted; a tree has a separate frame.
@@ -147,13 +149,16 @@ export class UplinkFlow {
     return maySend({ frames: this.#frames.length, bytes }, rows * this.#bytesPerToken, conditions)
   }
 
-  #exchange(from: number, to: number, returned: number, { paddedRows }: HatConditions): void {
+  #exchange(from: number, to: number, returned: number, { paddedRows, paddedPromptRows }: HatConditions): void {
     const verifies = returned === to - from
+    const ofPrompt = !verifies || this.#last.ofPrompt
     const parents = verifies ? this.#last.parents : []
     const tree = parents.length > 0 || this.#kept ? { kept: this.#kept ?? [], parents } : undefined
     this.#kept = undefined
     this.#lastId += 1
     this.#frames.push({ id: this.#lastId, rows: to - from })
-    this.#emit({ kind: 'exchange', frame: this.#lastId, from, to, returned, tree, paddedRows: verifies ? paddedRows : undefined })
+    // The only row of a prompt looks like its other frames only where those are padded.
+    const padded = ofPrompt && (paddedPromptRows !== undefined || !verifies) ? paddedPromptRows : paddedRows
+    this.#emit({ kind: 'exchange', frame: this.#lastId, from, to, returned, tree, paddedRows: padded, ofPrompt })
   }
 }

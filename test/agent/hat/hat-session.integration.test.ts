@@ -348,6 +348,62 @@ describe('verifications', () => {
   })
 })
 
+describe('frames at an interval', () => {
+  /** Bytes of each frame up, of an answer to a prompt of so many tokens, for which these positions are drafted right. */
+  async function lengths(promptTokens: number, isRight: (position: number) => boolean) {
+    const asked = randomIds(promptTokens)
+    const { tokens: expected } = await world.answer({ prompt: asked, maxTokens: 24 }, withoutDrafts)
+    const sent: number[] = []
+    const recorded = aroundExchanges((session, exchange) => (base, rows, want, form) => {
+      const before = session.bytesUp
+      const replied = exchange(base, rows, want, form)
+      sent.push(session.bytesUp - before)
+      return replied
+    })
+    const next = (position: number) => {
+      const right = expected[position - asked.length] ?? 0
+      return isRight(position) ? right : (right + 1) % vocab
+    }
+    const paced = { ...recorded, createDrafter: () => scripted(next), intervalMs: 10, padding: false }
+    const { tokens, figures } = await world.answer({ prompt: asked, maxTokens: 24 }, paced)
+    expect(tokens).toEqual(expected)
+    return { sent, rounds: figures.rounds }
+  }
+
+  it('give the same tokens in frames of two lengths: those of prompts, and those of verifications and covers', async () => {
+    // In five chunks of 8 each; the last chunk of one prompt is a single row.
+    const all = [
+      await lengths(40, () => true),
+      await lengths(33, (position) => position % 3 !== 0),
+      await lengths(36, () => false),
+    ]
+    const [ofPrompt, ofRound] = [...new Set(all[0]!.sent)]
+    for (const { sent, rounds } of all) {
+      expect(sent.slice(0, 5)).toEqual(Array.from({ length: 5 }, () => ofPrompt))
+      expect(new Set(sent.slice(5))).toEqual(new Set([ofRound]))
+      expect(sent.length - 5).toBeGreaterThanOrEqual(rounds)
+    }
+  })
+
+  it('send covers while the bridge takes its time, and what follows them is still the answer', async () => {
+    let rows = 0
+    let waited = false
+    const slow = aroundExchanges((_, exchange) => async (base, states, want, form) => {
+      rows += 1
+      const reply = await exchange(base, states, want, form)
+      if (want === states.rows && !waited) {
+        waited = true
+        await systemClock.sleep(100)
+      }
+      return reply
+    })
+    const { tokens, figures } = await world.answer({ prompt, maxTokens: 24 }, { ...slow, intervalMs: 10 })
+    expect(tokens).toEqual(await reference(24))
+    // Three frames of the prompt.
+    expect(rows - 3).toBeGreaterThan(figures.rounds)
+  })
+})
+
 describe('states as int8', () => {
   it('take about half the bytes, are reported, and yield the same answer when sent again', async () => {
     const long = randomIds(60)
