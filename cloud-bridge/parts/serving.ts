@@ -36,6 +36,7 @@ const helloTimeoutMs = 10_000
 /** In the place of a bundle that the bridge does not have. */
 const nothing = { served: noModel, manifest: { modelId: noModelId, dims: { hidden: 1, contextLimit: 1 } }, slots: 1 }
 
+/** The bridge's own answers. */
 export interface ServedAnswers {
   readonly models: readonly ApiModel[]
   readonly starts: AnswerStarts
