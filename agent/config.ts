@@ -64,7 +64,6 @@ const SlmServerConfig = z.strictObject({
     fallback: 'no key',
   }),
 })
-export type SlmServerConfig = z.infer<typeof SlmServerConfig>
 
 /** Every setting of an agent. Those with a description are options of `brim agent run`. */
 export const AgentFields = z.strictObject({

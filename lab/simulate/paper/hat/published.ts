@@ -6,7 +6,6 @@ export const paper = readPaper('hat')
 export const datasets = ['short', 'long'] as const
 export type Dataset = (typeof datasets)[number]
 export const methods = ['hat', 'u-sarathi', 'u-medusa', 'u-shape'] as const
-export type Method = (typeof methods)[number]
 
 const number = z.number()
 const pair = z.tuple([number, number])
