@@ -28,6 +28,10 @@ const options = {
       'file of texts, one in each line or as --prompts, from which an attacker without weights learns; other texts than --prompts',
     fallback: 'none: without that attack',
   }),
+  inverter: nonEmpty.optional().meta({
+    description: 'folder of a bundle whose middle part guesses tokens from states (scripts/train/train_inverter.py)',
+    fallback: 'none: without that attack',
+  }),
   answerTokens: whole(2, 64).describe('tokens of each answer'),
   wire: z.enum(['fp16', 'int8']).default('fp16').describe('encoding of the states; coded ones (fp16c) are those of fp16'),
   threads: threadsOption,
@@ -40,10 +44,14 @@ export const command = defineCommand({
   examples: [
     ['brim privacy audit qwen --prompts prompts.jsonl', 'by an attacker who has the weights'],
     ['brim privacy audit qwen --prompts prompts.jsonl --train texts.txt', 'and by one who has a device of the fleet only'],
+    [
+      'brim privacy audit qwen --prompts prompts.jsonl --inverter inverter',
+      'and by a transformer, trained on states of other texts',
+    ],
     ['brim privacy audit qwen-4 --prompts prompts.jsonl --json | jq .attacks', 'of a bundle with another split'],
   ],
   notes:
-    'nearest  the token whose state after the template’s first token is the nearest\nsearch   computes the state of each candidate after the tokens found so far, and takes the nearest\ntrained  linear discriminants of states, learnt from pairs of tokens and states\nhead     the model’s own head over the states that the bridge computes\n\nAnswers are sampled at temperature 1. Intervals are 95 % bootstrap intervals over the texts. What all prompts begin and end with is\nnot counted.',
+    'nearest  the token whose state after the template’s first token is the nearest\nsearch   computes the state of each candidate after the tokens found so far, and takes the nearest\ntrained  linear discriminants of states, learnt from pairs of tokens and states\nhead     the model’s own head over the states that the bridge computes\ninverter a transformer over all rows of a text, trained on pairs of tokens and states\n\nAnswers are sampled at temperature 1. Intervals are 95 % bootstrap intervals over the texts. What all prompts begin and end with is\nnot counted.',
   options,
   run: audit,
 })
@@ -62,7 +70,7 @@ async function audit({ bundle, json, ...asked }: AuditCommandOptions, io: Io): P
 }
 
 /** What is attacked, and how it is sent. */
-export type AuditedTexts = Pick<AuditCommandOptions, 'prompts' | 'train' | 'answerTokens' | 'wire' | 'threads'>
+export type AuditedTexts = Pick<AuditCommandOptions, 'prompts' | 'train' | 'inverter' | 'answerTokens' | 'wire' | 'threads'>
 
 interface OpenAudit extends AsyncDisposable {
   readonly manifest: Manifest
@@ -74,7 +82,7 @@ interface OpenAudit extends AsyncDisposable {
 /** @throws BrimError REQUEST_INVALID for a whole model, or a prompt that does not fit; as opening a bundle and reading the files */
 export async function openAudit(
   bundle: string,
-  { prompts, train, answerTokens, ...how }: AuditedTexts,
+  { prompts, train, inverter, answerTokens, ...how }: AuditedTexts,
   io: Io,
 ): Promise<OpenAudit> {
   const manifest = await readManifest(bundle)
@@ -93,10 +101,16 @@ export async function openAudit(
     import('../model/privacy/audit.ts'),
     import('../model/privacy/observation.ts'),
   ])
-  const opening = openBundle(bundle, { library: io.env.ORT_LIB, parts: 'chain', threads: how.threads })
-  const model = await orAborted(opening, io.signal, (late) => late.release())
+  if (inverter !== undefined) checkInverter(manifest, await readManifest(inverter))
+  const open = (folder: string) => {
+    const opening = openBundle(folder, { library: io.env.ORT_LIB, parts: 'chain', threads: how.threads })
+    return orAborted(opening, io.signal, (late) => late.release())
+  }
+  const model = await open(bundle)
+  const inverting = inverter === undefined ? undefined : await open(inverter)
   const audited = {
     model,
+    inverter: inverting,
     send: onWire(how.wire),
     prompts: asked,
     training: training.filter((ids) => ids.length > 1),
@@ -107,7 +121,22 @@ export async function openAudit(
     signal: io.signal,
   }
   const run = (onProgress: (share: number) => void) => auditPrivacy({ ...audited, onProgress })
-  return { manifest, model, run, [Symbol.asyncDispose]: () => model.release() }
+  const release = async () => {
+    await inverting?.release()
+    await model.release()
+  }
+  return { manifest, model, run, [Symbol.asyncDispose]: release }
+}
+
+/** @throws BrimError REQUEST_INVALID unless it reads states of this model, and knows its tokens */
+function checkInverter({ dims }: Manifest, inverter: Manifest): void {
+  const { hidden, vocab } = inverter.dims
+  if (inverter.split !== null && hidden === dims.hidden && vocab === dims.vocab) return
+  throw new BrimError(
+    'REQUEST_INVALID',
+    `the inverter is for states of width ${hidden} and ${vocab} tokens; the model has ${dims.hidden} and ${dims.vocab}`,
+    { hint: 'train it for this model, and build it with the same split' },
+  )
 }
 
 /** @throws BrimError REQUEST_INVALID for a prompt that leaves no room for an answer */

@@ -30,7 +30,7 @@ export interface PrivateSplit {
   readonly depths: readonly AuditedDepth[]
 }
 
-interface PrivateSplitOptions extends Omit<AuditedTexts, 'wire' | 'train'> {
+interface PrivateSplitOptions extends Omit<AuditedTexts, 'wire' | 'train' | 'inverter'> {
   /** Largest share of the tokens that an attack may recover. */
   readonly bound: number
   /** Of a device. Undefined: any. */

@@ -5,6 +5,8 @@ import { onLoopback } from './loopback-server.ts'
 export interface RelayedConnection {
   readonly up: Buffer[]
   readonly down: Buffer[]
+  /** What an observer of the network sees of them, in order. */
+  readonly arrivals: readonly Arrival[]
   readonly isOpen: boolean
   cut(): void
   /** Stops reading in one or both directions, as when a machine or a network hangs. */
@@ -13,6 +15,13 @@ export interface RelayedConnection {
   inject(noise: Uint8Array): void
   /** Replaces the next chunk that comes down with noise of the same length. */
   garble(): void
+}
+
+/** Bytes that came together. */
+export interface Arrival {
+  readonly direction: 'up' | 'down'
+  readonly atMs: number
+  readonly bytes: number
 }
 
 /** A TCP relay on a free loopback port; its faults hit all open connections. */
@@ -53,6 +62,7 @@ export async function startRelay(target: number): Promise<Relay> {
 
 function relayed(near: Socket, far: Socket): RelayedConnection {
   const [up, down]: [Buffer[], Buffer[]] = [[], []]
+  const arrivals: Arrival[] = []
   let isOpen = true
   let garbled = false
   let noise: Uint8Array | undefined
@@ -68,6 +78,7 @@ function relayed(near: Socket, far: Socket): RelayedConnection {
     from.setNoDelay(true)
     from.on('data', (bytes) => {
       into.push(Buffer.from(bytes))
+      arrivals.push({ direction: into === up ? 'up' : 'down', atMs: performance.now(), bytes: bytes.length })
       if (into === down && noise) to.write(noise)
       if (into === down) noise = undefined
       to.write(into === down && garbled ? Buffer.alloc(bytes.length, 0xff) : bytes)
@@ -79,6 +90,7 @@ function relayed(near: Socket, far: Socket): RelayedConnection {
   return {
     up,
     down,
+    arrivals,
     get isOpen() {
       return isOpen
     },

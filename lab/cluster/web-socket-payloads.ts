@@ -1,9 +1,11 @@
 export interface WebSocketFrame {
   readonly isText: boolean
+  readonly isBinary: boolean
   readonly payload: Buffer
 }
 
 const textOpcode = 1
+const binaryOpcode = 2
 
 /**
  * All frames in one direction of a recorded WebSocket connection, unmasked (RFC 6455 §5): clients XOR what they send, which
@@ -24,7 +26,8 @@ export function webSocketFrames(bytes: Buffer): WebSocketFrame[] {
     const start = maskAt + (masked ? 4 : 0)
     const payload = Buffer.from(bytes.subarray(start, start + length))
     if (masked) for (let i = 0; i < payload.length; i++) payload[i]! ^= bytes[maskAt + (i % 4)]!
-    frames.push({ isText: (bytes[at]! & 0x0f) === textOpcode, payload })
+    const opcode = bytes[at]! & 0x0f
+    frames.push({ isText: opcode === textOpcode, isBinary: opcode === binaryOpcode, payload })
     at = start + length
   }
   return frames

@@ -16,14 +16,17 @@ const padded = ({ id, epoch }: OpenSession, seq: number, paddedRows: number) =>
   encodeFrame({ type: 'rows', session: id, epoch, seq, base: seq - 1, want: 1 }, rows(1), { paddedRows })
 
 describe('a device that pads its frames', () => {
-  it('beyond a verification loses its session, and is not answered with as many bytes', async () => {
+  it('beyond what a frame may have loses its session; beyond a verification, it is not answered with as many bytes', async () => {
     await using plane = await startDataPlane(scriptedPart())
     await using device = await connectDevice(plane.dataUrl, 'jetson-01', width)
     const [honest, hostile] = [await device.open(testModelId), await device.open(testModelId)]
     // The draft limit is 4: a verification has 5 rows.
     device.socket.send(padded(honest, 1, 5))
     expect((await device.reply(honest, 1)).payload.byteLength).toBe(5 * 4)
-    device.socket.send(padded(hostile, 1, 6))
+    // A frame of a prompt may be as long as 64 rows.
+    device.socket.send(padded(honest, 2, 64))
+    expect((await device.reply(honest, 2)).payload.byteLength).toBe(5 * 4)
+    device.socket.send(padded(hostile, 1, 65))
     expect(await device.fault(hostile)).toMatchObject({ code: 'FRAME_INVALID', message: expect.stringContaining('padded') })
     expect(plane.sessions.count).toBe(1)
   })

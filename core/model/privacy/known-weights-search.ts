@@ -1,4 +1,5 @@
 import type { Part } from '../engine/contract.ts'
+import type { Sending } from './observation.ts'
 import { siblingStates } from './sibling-states.ts'
 import type { StateCodebook } from './state-codebook.ts'
 import { guessCount, type TokenGuess } from './token-guess.ts'
@@ -14,6 +15,8 @@ export interface SearchOptions {
   readonly codebook: StateCodebook
   readonly vocab: number
   readonly contextLimit: number
+  /** As in AuditOptions. */
+  readonly known?: Sending | undefined
 }
 
 /**
@@ -26,7 +29,7 @@ export interface SearchOptions {
 export async function searchTokens(
   rows: Float32Array,
   first: number,
-  { part, codebook, vocab, contextLimit }: SearchOptions,
+  { part, codebook, vocab, contextLimit, known }: SearchOptions,
 ): Promise<TokenGuess[]> {
   const { width } = codebook
   const all = Array.from({ length: vocab }, (_, id) => id)
@@ -39,7 +42,8 @@ export async function searchTokens(
       const likely = codebook.nearest(row, firstCandidates)
       const near = new NearestTokens()
       for (const candidates of [likely, all]) {
-        for await (const { ids, values } of siblingStates(part, sequence, candidates, contextLimit)) near.add(ids, values, row)
+        for await (const { ids, values } of siblingStates(part, sequence, candidates, { contextLimit, known }))
+          near.add(ids, values, row)
         if (near.isClear) break
       }
       guesses.push(near.guess)

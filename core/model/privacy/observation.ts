@@ -16,8 +16,11 @@ export interface Observation {
   readonly nextTokens: readonly TokenGuess[]
 }
 
-/** What becomes of states between the device's layers and the bridge: their encoding, and what is to hide them. */
-export type Sending = (states: States) => States
+/**
+ * What becomes of states between the device's layers and the bridge: their encoding, and what is to hide them. The width stays.
+ * @param base position of the first row: at 0 it is that of the chat template's first token, which is no secret
+ */
+export type Sending = (states: States, base: number) => States
 
 /** One answer of the reference, as HAT sends it. @param model a split one, with all its parts @param answer.maxTokens of the answer */
 export async function observeAnswer(
@@ -26,14 +29,23 @@ export async function observeAnswer(
   answer: { readonly sampling: Sampling; readonly maxTokens: number },
   send: Sending,
 ): Promise<Observation> {
-  const { hidden, vocab } = model.manifest.dims
   const { eos } = model.manifest.tokens
   const answerIds = await referenceAnswer(model.chain({ cuts: 'half' }), promptIds, answer.sampling, answer.maxTokens, eos)
   const ids = [...promptIds, ...answerIds]
-  const rows = send(await statesOf(model, 'input', { ids: ids.slice(0, -1) }))
+  const rows = send(await statesOf(model, 'input', { ids: ids.slice(0, -1) }), 0)
+  return observationOf(model, { ids, promptTokens: promptIds.length }, rows)
+}
+
+/** @param rows of every token but the last one, as the bridge gets them */
+export async function observationOf(
+  model: LoadedModel,
+  { ids, promptTokens }: Pick<Observation, 'ids' | 'promptTokens'>,
+  rows: States,
+): Promise<Observation> {
+  const { hidden, vocab } = model.manifest.dims
   const logits = await model.head().logits(await statesOf(model, 'middle', { states: rows }))
   const nextTokens = ids.slice(0, -1).map((_, at) => likeliestTokens(logits.subarray(at * vocab, (at + 1) * vocab), guessCount))
-  return { ids, promptTokens: promptIds.length, rows: fromStates(rows).subarray(0, (ids.length - 1) * hidden), nextTokens }
+  return { ids, promptTokens, rows: fromStates(rows).subarray(0, (ids.length - 1) * hidden), nextTokens }
 }
 
 /** States of rows after nothing, as the device sends them. */
@@ -54,7 +66,7 @@ export async function statesOf(
 /** In frames of this encoding. */
 export const onWire =
   (wire: UncodedWire): Sending =>
-  (states) => {
-    const frame = encodeFrame({ type: 'rows', session: 1n, epoch: 0, seq: 0 }, states, { wire })
+  (states, base) => {
+    const frame = encodeFrame({ type: 'rows', session: 1n, epoch: 0, seq: 0, base }, states, { wire })
     return decodeStates(decodeFrame(frame), states.width)
   }

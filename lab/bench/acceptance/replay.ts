@@ -75,7 +75,7 @@ async function deepRows({ input, middle, manifest }: ReplayModel, prompt: readon
 /** A HAT session whose bridge has computed the answer before: its rounds, with no draft ahead of a verification. */
 export async function replay(
   drafter: Drafter | TreeDrafter,
-  { manifest, input, head }: ReplayModel,
+  { manifest, input, head }: Pick<ReplayModel, 'manifest' | 'input' | 'head'>,
   answered: Answered,
   { threshold, draftLimit }: ReplayLimits,
 ): Promise<Round[]> {

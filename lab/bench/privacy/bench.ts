@@ -4,35 +4,38 @@ import { type Bar, barPanel } from '../../frame/panels.ts'
 import { type FigureRow, tabledBench } from '../../frame/tabled-bench.ts'
 import { tableOf, toDigits, toPercent } from '../../frame/tables.ts'
 import { heldOutPrompts } from '../prompts.ts'
-import { fullPlan, measurePrivacy, type PrivacyPlan, type PrivacyRun, quickPlan } from './measure.ts'
+import { findingsOf } from './findings.ts'
+import { type AttackRun, fullPlan, measurePrivacy, type PrivacyPlan, type PrivacyRun, quickPlan } from './measure.ts'
+import { attacksOf, framesOf, plain, recoveredAt, undoes } from './runs.ts'
 
-type Key = Pick<PrivacyRun, 'model' | 'split' | 'sending' | 'text'>
-const plain: Key = { model: 'demo', split: 1, sending: 'fp16', text: 'prompt' }
-
-const those = (runs: readonly PrivacyRun[], key: Key) =>
-  runs.filter((run) => Object.entries(key).every(([name, value]) => run[name as keyof Key] === value))
-
-/** By the attack that recovers most. */
-const best = (runs: readonly PrivacyRun[], key: Key): PrivacyRun | undefined =>
-  those(runs, key).reduce<PrivacyRun | undefined>((most, run) => (most && most.top1 >= run.top1 ? most : run), undefined)
-
-const recovered = (key: Partial<Key>): FigureRow<PrivacyRun>[0] => {
-  return (runs) => best(runs, { ...plain, ...key })?.top1 ?? null
+const recovered = (key: Parameters<typeof recoveredAt>[1]): FigureRow<PrivacyRun>[0] => {
+  return (runs) => recoveredAt(runs, key)
 }
 
-/** A defence that changes hardly any token; undefined: there is none. */
+/** A defence that changes hardly any token. */
 const maxChangedTokens = 0.001
+/** A defence whose cost a user might bear, over the perplexity of plain states. */
+const maxPerplexityRatio = 2
 
-/** The defence that hides most and changes no tokens. An attacker may undo it: then what is left counts. */
-function defended(runs: readonly PrivacyRun[]): number | null {
-  const sendings = [...new Set(runs.filter(({ model, split }) => model === 'demo' && split === 1).map(({ sending }) => sending))]
-  const exact = sendings.flatMap((sending) => {
-    const run = best(runs, { ...plain, sending })
-    return run && 1 - run.sameTokens <= maxChangedTokens && !sending.startsWith('rotation') ? [run.top1] : []
-  })
-  const undone = runs.filter(({ sending, text }) => sending.startsWith('rotation') && text === 'prompt').map(({ top1 }) => top1)
-  return Math.min(...exact, undone.length > 0 ? Math.max(...undone) : 1)
+/** Of the way of sending that hides most, among those that cost as little. An attacker may undo it: then what is left counts. */
+function hidden(runs: readonly PrivacyRun[], kept: (run: AttackRun) => boolean): number | null {
+  const attacks = attacksOf(runs).filter(
+    ({ model, split, text }) => model === plain.model && split === plain.split && text === plain.text,
+  )
+  const sendings = [...new Set(attacks.filter(kept).map(({ sending }) => sending.replace(/ undone.*/, '')))]
+  const shares = sendings.map((sending) =>
+    Math.max(...attacks.filter((run) => run.sending === sending || undoes(run, sending)).map(({ top1 }) => top1)),
+  )
+  return shares.length > 0 ? Math.min(...shares) : null
 }
+const paced: FigureRow<PrivacyRun>[0] = (runs) =>
+  framesOf(runs).find(({ intervalMs }) => intervalMs !== undefined)?.tbtOverPlain ?? null
+const promptFound =
+  (isPaced: boolean): FigureRow<PrivacyRun>[0] =>
+  (runs) => {
+    const frames = framesOf(runs).filter(({ padding, intervalMs }) => padding && (intervalMs !== undefined) === isPaced)
+    return frames[0]?.observed.samePrompt ?? null
+  }
 
 export const privacyBench = tabledBench<PrivacyRun>({
   name: 'privacy',
@@ -47,15 +50,28 @@ export const privacyBench = tabledBench<PrivacyRun>({
     recoveredTop1Int8: [recovered({ sending: 'int8' })],
     recoveredTop1Llama: [recovered({ model: 'llama-random', split: 2 })],
     recoveredTop1Qwen2: [recovered({ model: 'qwen2-random', split: 2 })],
-    recoveredTop1WithoutWeights: [(runs) => those(runs, plain).find(({ attack }) => attack === 'trained')?.top1 ?? null],
-    recoveredTop1Defended: [defended, { max: 0.05 }],
+    recoveredTop1WithoutWeights: [(runs) => attacksOf(runs, plain).find(({ attack }) => attack === 'trained')?.top1 ?? null],
+    recoveredTop1Defended: [(runs) => hidden(runs, (run) => 1 - run.sameTokens <= maxChangedTokens), { max: 0.05 }],
+    recoveredTop1Noise: [
+      (runs) => hidden(runs, (run) => run.sending.startsWith('noise') && run.perplexityRatio <= maxPerplexityRatio),
+    ],
+    recoveredTop1Learned: [
+      (runs) => hidden(runs, (run) => run.sending.startsWith('cut') && run.perplexityRatio <= maxPerplexityRatio),
+    ],
+    promptFoundByFrames: [promptFound(false)],
+    promptFoundByPacedFrames: [promptFound(true)],
+    tbtOverPlain: [paced, { max: 1.05 }],
   },
   measure: (context) => privacyRuns(context.quick ? quickPlan : fullPlan, context),
   show(document) {
     const { runs } = document
-    const prompts = runs.filter(({ text }) => text === 'prompt')
+    const attacks = attacksOf(runs)
+    const prompts = attacks.filter(({ text }) => text === 'prompt')
     const demo = prompts.filter(({ model }) => model === 'demo')
-    const bars = (some: readonly PrivacyRun[], group: (run: PrivacyRun) => string) =>
+    const curve = demo.filter(
+      ({ split, sending, attack }) => split === 1 && /^(noise|cut|fp16)/.test(sending) && attack === 'search',
+    )
+    const bars = (some: readonly AttackRun[], group: (run: AttackRun) => string) =>
       some.map((run): Bar => [group(run), run.attack, run.top1])
     return {
       figure: {
@@ -84,7 +100,8 @@ export const privacyBench = tabledBench<PrivacyRun>({
         ],
       },
       tables: [
-        tableOf('Attacks', runs, [
+        ...(curve.length > 0 ? [curveTable(curve)] : []),
+        tableOf('Attacks', attacks, [
           ['model', ({ model }) => model],
           ['layers', ({ split, layers }) => `${split} of ${layers}`],
           ['sent as', ({ sending }) => sending],
@@ -100,6 +117,19 @@ export const privacyBench = tabledBench<PrivacyRun>({
           ['perplexity', ({ perplexityRatio }) => toDigits(perplexityRatio, 2)],
           ['same tokens', ({ sameTokens }) => toPercent(sameTokens, 1)],
         ]),
+        tableOf('Recorded frames', framesOf(runs), [
+          ['sent as', ({ wire, padding, intervalMs }) => formText(wire, padding, intervalMs)],
+          ['bridge finds: prompts', ({ promptTop1 }) => toPercent(promptTop1)],
+          ['answers', ({ answerTop1 }) => toPercent(answerTop1)],
+          ['observer tells the prompt', ({ observed }) => toPercent(observed.samePrompt)],
+          ['by chance', ({ byChance }) => toPercent(byChance)],
+          ['prompt’s length', ({ observed }) => toDigits(observed.promptTokens, 2)],
+          ['answer’s length', ({ observed }) => toDigits(observed.answerTokens, 2)],
+          ['accept length', ({ observed }) => toDigits(observed.acceptLength, 2)],
+          ['TBT', ({ tbtOverPlain }) => `× ${toDigits(tbtOverPlain, 2)}`],
+          ['bytes up', ({ bytesOverPlain }) => `× ${toDigits(bytesOverPlain, 2)}`],
+          ['same answers', ({ sameAnswers }) => toPercent(sameAnswers)],
+        ]),
       ],
       findings: findingsOf(runs),
       conditions: `${machineText(document)}; ${loadText(document)}.
@@ -114,7 +144,15 @@ export const privacyBench = tabledBench<PrivacyRun>({
 - *noise*: Gaussian, over the root mean square of each row. *rotation*: states times a secret orthogonal matrix, which the bridge's weights
   contain. *undone*: the attacker has the public weights, and finds the matrix by comparing one of them with the bridge's, which
   fine-tuning has changed by the given share of their size.
-- *perplexity* and *same tokens*: of the recorded answers, over those with plain states.`,
+- *cut-WIDTH-NOISE*: layers at the cut that scripts/train/train_cut.py has trained: a code of so many values, with noise over its root mean
+  square; with a third number, against an inverter, too. Attackers know the layers, and learn from their codes. The first position
+  has no noise: its token is known.
+- *by N rows*: the attacker knows the tokens of N rows, and finds the rotation by least squares.
+- *perplexity* and *same tokens*: of the recorded answers, over those with plain states. *tokens a round*: with the demonstration's adapter, of
+  the answers that the model then gives.
+- Recorded frames: a device and a bridge as processes, with a link of 20 ms and 2 MB/s between them. What the bridge finds is the search by the rows
+  that it holds at the end. The observer compares lengths and times of packets with other answers to the same prompts, and
+  estimates lengths by answers to other prompts: correlations with the truth.`,
     }
   },
 })
@@ -124,35 +162,19 @@ export const privacyRuns = async (plan: PrivacyPlan, context: Parameters<typeof 
   runs: await measurePrivacy(plan, context),
 })
 
-function findingsOf(runs: readonly PrivacyRun[]): string {
-  const searches = runs.filter(({ attack, sending }) => attack === 'search' && (sending === 'fp16' || sending === 'int8'))
-  const least = Math.min(...searches.map(({ top1 }) => top1))
-  const deepest = Math.max(...searches.map(({ split }) => split))
-  const noises =
-    those(runs, plain).length > 0
-      ? runs.filter(({ sending, text, attack }) => sending.startsWith('noise') && text === 'prompt' && attack === 'search')
-      : []
-  const rotated = best(runs, { ...plain, sending: 'rotation' })
-  const undone = runs.filter(({ sending, text }) => sending.startsWith('rotation undone') && text === 'prompt')
-  return [
-    `- **A bridge that has the weights reads everything**: the search finds ${toPercent(least, 1)} or more of the tokens of prompts and answers, with up to ${deepest} layers on the device. Depth costs the attacker time, not success.`,
-    ...noises.map(
-      ({ sending, top1, perplexityRatio, sameTokens }) =>
-        `- ${sending}: ${toPercent(top1)} found, perplexity times ${toDigits(perplexityRatio, 2)}, ${toPercent(sameTokens)} of the tokens the same.`,
-    ),
-    ...(rotated
-      ? [
-          `- A secret rotation leaves ${toPercent(rotated.top1)} to an attacker who does not undo it (${rotated.attack}), and ${undone
-            .map(({ sending, top1, attack }) =>
-              attack === 'search' ? `${toPercent(top1)} (${sending.replace('rotation undone, ', '')})` : '',
-            )
-            .filter(Boolean)
-            .join(', ')} to one who does.`,
-        ]
-      : []),
-    '- None of these reaches 5 % with the same tokens. What keeps the tokens the same is a function that the bridge can compute, of weights that it holds.',
-  ].join('\n')
-}
+/** The strongest attack on noise and on learned pairs, beside what they cost. */
+const curveTable = (searches: readonly AttackRun[]) =>
+  tableOf('What hiding costs', searches, [
+    ['sent as', ({ sending }) => sending],
+    ['tokens found', ({ top1 }) => toPercent(top1)],
+    ['in the first ten', ({ top10 }) => toPercent(top10)],
+    ['perplexity', ({ perplexityRatio }) => `× ${toDigits(perplexityRatio, 2)}`],
+    ['same tokens', ({ sameTokens }) => toPercent(sameTokens, 1)],
+    ['tokens a round', ({ acceptLength }) => (acceptLength === null ? '–' : toDigits(acceptLength, 2))],
+  ])
+
+const formText = (wire: string, padding: boolean, intervalMs?: number) =>
+  `${wire}${padding ? ', padded' : ''}${intervalMs === undefined ? '' : `, every ${intervalMs} ms`}`
 
 /** `brim bench privacy` */
 export const command = benchCommand(privacyBench)

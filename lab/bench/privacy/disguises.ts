@@ -5,13 +5,13 @@ import { fromStates, toStates } from '../../../core/wire/protocol/states.ts'
 /** [width, width], row-major. */
 export type SquareMatrix = Float64Array
 
-/** Gaussian noise on each value. @param share its deviation, over the root mean square of the row */
+/** Gaussian noise on each value, but none on the first position's. @param share its deviation, over the root mean square of the row */
 export const noisy =
   (share: number, random: Random): Sending =>
-  (states) => {
+  (states, base) => {
     const { width } = states
     const values = fromStates(states)
-    for (let from = 0; from < values.length; from += width) {
+    for (let from = base === 0 ? width : 0; from < values.length; from += width) {
       const row = values.subarray(from, from + width)
       const deviation = share * Math.sqrt(row.reduce((sum, value) => sum + value * value, 0) / width)
       for (let axis = 0; axis < width; axis++) row[axis]! += deviation * normal(random)
@@ -22,18 +22,19 @@ export const noisy =
 /** Each row times a matrix. */
 export const turned =
   (matrix: SquareMatrix): Sending =>
-  (states) => {
-    const { width } = states
-    const values = fromStates(states)
-    const out = new Float32Array(values.length)
-    for (let from = 0; from < values.length; from += width)
-      for (let j = 0; j < width; j++) {
-        let sum = 0
-        for (let i = 0; i < width; i++) sum += (values[from + i] as number) * matrix[i * width + j]!
-        out[from + j] = sum
-      }
-    return toStates(out, width)
-  }
+  (states) =>
+    toStates(turnedRows(fromStates(states), matrix), states.width)
+
+export function turnedRows(values: Float32Array, matrix: SquareMatrix): Float32Array {
+  const width = Math.sqrt(matrix.length)
+  const out = new Float32Array(values.length)
+  for (let from = 0; from < values.length; from += width)
+    for (let i = 0; i < width; i++) {
+      const value = values[from + i] as number
+      for (let j = 0; j < width; j++) out[from + j]! += value * matrix[i * width + j]!
+    }
+  return out
+}
 
 /** A random orthogonal matrix: Gram-Schmidt over rows of normal values. */
 export function randomRotation(width: number, random: Random): SquareMatrix {
@@ -81,6 +82,20 @@ export function estimatedRotation(
   return orthogonalFactor(product, width)
 }
 
+/**
+ * What an attacker takes for the rotation, who knows the tokens of some rows: Procrustes' least squares.
+ * @param plain states that the public weights give these tokens @param sent the rows, of the same shape
+ */
+export function rotationOfPairs(plain: Float32Array, sent: Float32Array, width: number): SquareMatrix {
+  const product = new Float64Array(width * width)
+  for (let from = 0; from < plain.length; from += width)
+    for (let i = 0; i < width; i++) {
+      const value = plain[from + i] as number
+      for (let j = 0; j < width; j++) product[i * width + j]! += value * (sent[from + j] as number)
+    }
+  return orthogonalFactor(product, width)
+}
+
 const iterations = 80
 
 function orthogonalFactor(matrix: SquareMatrix, width: number): SquareMatrix {
@@ -106,4 +121,5 @@ function times(a: SquareMatrix, b: SquareMatrix, width: number): SquareMatrix {
 const inner = (a: Float64Array, b: Float64Array): number => a.reduce((sum, value, at) => sum + value * b[at]!, 0)
 
 /** Box and Muller. */
-const normal = (random: Random): number => Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next())
+export const normal = (random: Random): number =>
+  Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next())

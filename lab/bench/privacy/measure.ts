@@ -1,27 +1,30 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { loadTextModel } from '../../../core/answer/endpoint/text-model.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { projectRoot } from '../../../core/kit/base/version.ts'
 import { buildBundle } from '../../../core/model/bundle/build.ts'
 import { openCheckpoint } from '../../../core/model/bundle/checkpoint.ts'
+import { codeStates } from '../../../core/model/coding/code-states.ts'
 import { logprobsOf } from '../../../core/model/engine/logprobs.ts'
 import { openBundle } from '../../../core/model/engine/open-bundle.ts'
 import type { LoadedModel } from '../../../core/model/engine/open-model.ts'
 import { type Attack, auditPrivacy } from '../../../core/model/privacy/audit.ts'
 import { onWire, type Sending, statesOf } from '../../../core/model/privacy/observation.ts'
-import { readPrompts } from '../../../core/model/text/prompt-file.ts'
+import { fromStates } from '../../../core/wire/protocol/states.ts'
 import type { BenchContext } from '../../frame/bench.ts'
 import { qwen05bConfig, tinyLlamaConfig, writeRandomCheckpoint } from '../../random-checkpoint.ts'
-import { heldOutPrompts } from '../prompts.ts'
-import { shuffled } from '../shuffled.ts'
-import { estimatedRotation, noisy, randomRotation, transposed, turned } from './disguises.ts'
+import { acceptLengthOf } from './accept-length.ts'
+import { estimatedRotation, noisy, randomRotation, rotationOfPairs, transposed, turned, turnedRows } from './disguises.ts'
+import { type FramesPlan, type FramesRun, framesRuns } from './frames-runs.ts'
+import { readLearnedCut } from './learned-cut.ts'
+import { type Texts, type TextsPlan, textsFor } from './texts.ts'
 
 /** One attack on one way of sending. */
-export interface PrivacyRun {
+export interface AttackRun {
+  readonly kind: 'attack'
   readonly model: string
   readonly split: number
   readonly layers: number
@@ -43,72 +46,76 @@ export interface PrivacyRun {
   readonly perplexityRatio: number
   /** Share of their positions at which the likeliest token is the same. */
   readonly sameTokens: number
+  /** Tokens of a round with the demonstration's adapter. Null: not measured. */
+  readonly acceptLength: number | null
 }
 
-export interface PrivacyPlan {
-  /** Attacked prompts, and texts that the attacker without weights learns from. */
-  readonly prompts: number
-  readonly training: number
-  readonly promptTokens: number
+export type PrivacyRun = AttackRun | FramesRun
+
+export interface PrivacyPlan extends TextsPlan {
   readonly answerTokens: number
   readonly splits: readonly number[]
   readonly noises: readonly number[]
+  /** Whether the pairs of models/demo/cuts are attacked. */
+  readonly cuts: boolean
   /** Share of their size by which the bridge's weights differ from the public ones. */
   readonly changes: readonly number[]
+  /** Rows of known tokens from which an attacker estimates the rotation. */
+  readonly pairs: readonly number[]
+  /** Whether models with random weights are attacked, too. */
+  readonly others: boolean
+  /** Absent: no frames are recorded. */
+  readonly frames?: FramesPlan | undefined
 }
 
 export const fullPlan: PrivacyPlan = {
-  prompts: 40,
-  training: 120,
-  promptTokens: 96,
-  answerTokens: 32,
-  splits: [1, 2, 4, 8],
-  noises: [1, 3, 10],
-  changes: [0, 0.1, 1],
+  ...{
+    prompts: 40,
+    training: 120,
+    promptTokens: 96,
+    answerTokens: 32,
+    splits: [1, 2, 4, 8],
+    noises: [0.25, 0.5, 1, 2, 3, 5, 10],
+  },
+  ...{ cuts: true, changes: [0, 0.1, 1], pairs: [8, 32, 128, 512], others: true },
+  frames: { prompts: 16, repeats: 4, answerTokens: 32, intervalsMs: [30, 60] },
 }
 export const quickPlan: PrivacyPlan = {
-  prompts: 5,
-  training: 60,
-  promptTokens: 48,
-  answerTokens: 12,
-  splits: [1, 2],
-  noises: [3],
-  changes: [0, 0.1],
+  ...{ prompts: 5, training: 60, promptTokens: 48, answerTokens: 12, splits: [1, 2], noises: [0.5, 1, 2, 4] },
+  ...{ cuts: true, changes: [0, 0.1], pairs: [8, 32, 128], others: true },
+  frames: { prompts: 8, repeats: 3, answerTokens: 24, intervalsMs: [30, 60] },
 }
 
 /** Of the demonstration LLM. */
 const demoCheckpoint = fileURLToPath(new URL('models/demo/llm', projectRoot))
-
-/** What is attacked, and what the attacker and the checks of quality read. */
-interface Texts {
-  readonly prompts: readonly (readonly number[])[]
-  readonly training: readonly (readonly number[])[]
-  /** Prompts with the answers that people gave. */
-  readonly dialogues: readonly { readonly ids: readonly number[]; readonly from: number }[]
-  readonly decode: (ids: readonly number[]) => string
-}
+const cutsFolder = fileURLToPath(new URL('models/demo/cuts', projectRoot))
 
 export async function measurePrivacy(plan: PrivacyPlan, context: BenchContext): Promise<PrivacyRun[]> {
   const folder = await mkdtemp(join(tmpdir(), 'brim-privacy-'))
   const runs: PrivacyRun[] = []
   const measure = async (checkpoint: string, name: string, split: number, defended: boolean) => {
     const out = join(folder, `${name}-${split}`)
-    const { manifest } = await buildBundle({ checkpoint, out, split, format: 'fp32', name, drafters: [] })
-    const model = await openBundle(out, { library: context.io.env.ORT_LIB, parts: 'chain', threads: 2 })
+    const whole = defended
+      ? { drafters: ['adapter'] as const, codeStates: (built: string) => codeStates(built, 1) }
+      : { drafters: [] }
+    await buildBundle({ checkpoint, out, split, format: 'fp32', name, ...whole })
+    const parts = defended ? (['input', 'middle', 'output', 'adapter'] as const) : 'chain'
+    const model = await openBundle(out, { library: context.io.env.ORT_LIB, parts, threads: 2 })
     try {
       const texts = await textsFor(model, out, checkpoint === demoCheckpoint ? 'read' : 'random', plan)
-      const weights = await firstMiddleWeights(checkpoint, split)
-      for (const sent of sendings(manifest.dims.hidden, weights, defended ? plan : { noises: [], changes: [] })) {
-        context.progress(`${name}, split after layer ${split}: ${sent.sending}`)
-        runs.push(...(await attacksOn({ name, split, model }, texts, sent, plan, context)))
+      const sent = defended ? await disguises(checkpoint, split, model, texts, plan) : []
+      for (const each of [...encodings, ...sent]) {
+        context.progress(`${name}, split after layer ${split}: ${each.sending}`)
+        runs.push(...(await attacksOn({ name, split, model }, texts, each, plan, context)))
       }
+      if (defended && plan.frames) runs.push(...(await framesRuns(out, model, texts, plan.frames, context)))
     } finally {
       await model.release()
     }
   }
   try {
     for (const split of plan.splits) await measure(demoCheckpoint, 'demo', split, split === 1)
-    for (const [name, config] of Object.entries(randomModels)) {
+    for (const [name, config] of plan.others ? Object.entries(randomModels) : []) {
       const checkpoint = join(folder, name)
       await writeRandomCheckpoint(checkpoint, { config, dtype: 'F16', seed: 1 })
       await measure(checkpoint, name, 2, false)
@@ -130,31 +137,46 @@ const randomModels = {
 interface Sent {
   readonly sending: string
   readonly send: Sending
-  /** What the bridge's own weights make of it; absent: they take it as it is. */
+  /** What the bridge makes of it; absent: it takes it as it is. */
   readonly read?: Sending
+  /** As AuditOptions.known. */
+  readonly known?: Sending
 }
 
-/** Encodings of the wire, then what is to hide the states. */
-function* sendings(
-  hidden: number,
-  weights: Float32Array,
-  { noises, changes }: Pick<PrivacyPlan, 'noises' | 'changes'>,
-): Generator<Sent, void> {
-  yield { sending: 'fp16', send: onWire('fp16') }
-  yield { sending: 'int8', send: onWire('int8') }
-  for (const share of noises) yield { sending: `noise ${share}`, send: noisy(share, seededRandom(1)) }
-  if (changes.length === 0) return
+const encodings: readonly Sent[] = [
+  { sending: 'fp16', send: onWire('fp16') },
+  { sending: 'int8', send: onWire('int8') },
+]
+
+/** What is to hide the states, and what attackers know of it. */
+async function disguises(
+  checkpoint: string,
+  split: number,
+  model: LoadedModel,
+  { training }: Texts,
+  { noises, cuts, changes, pairs }: PrivacyPlan,
+): Promise<Sent[]> {
+  const { hidden } = model.manifest.dims
+  const sent: Sent[] = noises.map((share) => ({ sending: `noise ${share}`, send: noisy(share, seededRandom(1)) }))
+  if (cuts)
+    for (const file of (await readdir(cutsFolder)).sort())
+      sent.push({ sending: basename(file, '.safetensors'), ...(await readLearnedCut(join(cutsFolder, file), seededRandom(1))) })
+  if (changes.length === 0) return sent
   const rotation = randomRotation(hidden, seededRandom(2))
-  const [rotate, read] = [turned(rotation), turned(transposed(rotation))]
-  yield { sending: 'rotation', send: rotate, read }
+  const rotated = { send: turned(rotation), read: turned(transposed(rotation)) }
+  sent.push({ sending: 'rotation', ...rotated })
+  const weights = await firstMiddleWeights(checkpoint, split)
   for (const change of changes) {
-    const undo = turned(transposed(estimatedRotation(weights, rotation, { change, random: seededRandom(3) })))
-    yield {
-      sending: `rotation undone, weights changed by ${change}`,
-      send: (states) => undo(rotate(states)),
-      read: (states) => states,
-    }
+    const estimate = estimatedRotation(weights, rotation, { change, random: seededRandom(3) })
+    sent.push({ sending: `rotation undone, weights changed by ${change}`, ...rotated, known: turned(estimate) })
   }
+  const plain = fromStates(await statesOf(model, 'input', { ids: training.flat().slice(0, model.manifest.dims.contextLimit) }))
+  for (const count of pairs) {
+    const rows = plain.subarray(hidden, (1 + count) * hidden)
+    const estimate = rotationOfPairs(rows, turnedRows(rows, rotation), hidden)
+    sent.push({ sending: `rotation undone, by ${count} rows`, ...rotated, known: turned(estimate) })
+  }
+  return sent
 }
 
 /** The attacker compares these with the bridge's. @returns [rows, hidden] */
@@ -167,53 +189,32 @@ async function firstMiddleWeights(checkpoint: string, layer: number): Promise<Fl
   return values
 }
 
-async function textsFor(model: LoadedModel, bundle: string, kind: 'read' | 'random', plan: PrivacyPlan): Promise<Texts> {
-  const random = seededRandom(5)
-  if (kind === 'random') {
-    const { vocab } = model.manifest.dims
-    const text = () => [1, ...Array.from({ length: plan.promptTokens - 1 }, () => Math.floor(random.next() * vocab))]
-    const of = (count: number) => Array.from({ length: count }, text)
-    return { prompts: of(plan.prompts), training: of(plan.training), dialogues: [], decode: (ids) => ids.join(' ') }
-  }
-  const text = await loadTextModel(bundle, model.manifest)
-  const all = await readPrompts(heldOutPrompts.file, { ...text, check() {} })
-  const tasks = [...new Set(all.map(({ task }) => task))]
-  // The attacker learns from other tasks than those that are attacked.
-  const learnt = new Set(tasks.filter((_, at) => at % 2 === 0))
-  const cut = (ids: readonly number[]) => ids.slice(0, plan.promptTokens)
-  const attacked = shuffled(
-    all.filter(({ task }) => !learnt.has(task)),
-    random,
-  ).slice(0, plan.prompts)
-  return {
-    prompts: attacked.map(({ ids }) => cut(ids)),
-    training: shuffled(
-      all.filter(({ task }) => learnt.has(task)),
-      random,
-    )
-      .slice(0, plan.training)
-      .map(({ ids, answerIds = [] }) => [...ids, ...answerIds].slice(0, 4 * plan.promptTokens)),
-    dialogues: attacked.flatMap(({ ids, answerIds = [] }) =>
-      answerIds.length > 0 ? [{ ids: [...ids, ...answerIds], from: ids.length }] : [],
-    ),
-    decode: (ids) => text.tokenizer.decode([...ids]),
-  }
-}
-
 async function attacksOn(
   { name, split, model }: { readonly name: string; readonly split: number; readonly model: LoadedModel },
   texts: Texts,
-  { sending, send, read }: Sent,
+  { sending, send, read, known }: Sent,
   { answerTokens }: PrivacyPlan,
   { io }: BenchContext,
 ): Promise<PrivacyRun[]> {
-  const cost = await costOf(model, texts, read ? (states) => read(send(states)) : send)
-  const audited = { ...texts, model, send, answerTokens, random: seededRandom(1), now: systemClock.nowMs, signal: io.signal }
-  // The head of rotated states is another one, which this attacker does not have.
+  const through: Sending = read ? (states, base) => read(send(states, base), base) : send
+  const cost = await costOf(model, texts, through)
+  const measured = name === 'demo' && split === 1
+  const acceptLength = measured ? await acceptLengthOf(model, texts.prompts, through, 2 * answerTokens) : null
+  const audited = {
+    ...texts,
+    model,
+    send,
+    known,
+    answerTokens,
+    random: seededRandom(1),
+    now: systemClock.nowMs,
+    signal: io.signal,
+  }
+  // The head of states that the bridge computes otherwise is another one, which this attacker does not have.
   const found = (await auditPrivacy(audited)).filter(({ attack }) => !read || attack !== 'head')
   const { layers } = model.manifest.dims
   return found.map(({ attack, text, texts, tokens, recovered: { top1, top10, rougeL, entities }, seconds }) => ({
-    ...{ model: name, split, layers, sending, attack, text, texts, tokens },
+    ...{ kind: 'attack' as const, model: name, split, layers, sending, attack, text, texts, tokens, acceptLength },
     ...{ top1: top1!.mean, top1Low: top1!.low, top1High: top1!.high },
     ...{ top10: top10!.mean, rougeL: rougeL!.mean, entities: entities?.mean ?? null, seconds, ...cost },
   }))
@@ -226,7 +227,7 @@ async function costOf(model: LoadedModel, { dialogues }: Texts, send: Sending) {
   for (const { ids, from } of dialogues) {
     const read = ids.slice(0, contextLimit)
     const shallow = await statesOf(model, 'input', { ids: read.slice(0, -1) })
-    const [plain, sent] = [await logitsOf(model, shallow), await logitsOf(model, send(shallow))]
+    const [plain, sent] = [await logitsOf(model, shallow), await logitsOf(model, send(shallow, 0))]
     for (let at = from; at < read.length; at++) {
       const [before, after] = [plain, sent].map((logits) =>
         logprobsOf(logits.subarray((at - 1) * vocab, at * vocab), read[at]!, 1),

@@ -34,7 +34,7 @@ describe('an inverter that is trained on pairs', () => {
 
   it('finds as many tokens of states that are rotated, where its samples are', () => {
     const rotate = turned(randomRotation(width, seededRandom(3)))
-    const turnedValues = (values: Float32Array) => fromStates(rotate(toStates(values, width)))
+    const turnedValues = (values: Float32Array) => fromStates(rotate(toStates(values, width), 0))
     const { ids, values } = samples(2_000, 1)
     const rotated = new TrainedInverter({ ids, values: turnedValues(values), width })
     const attacked = turnedValues(other.values)
