@@ -132,6 +132,8 @@ const nextCertificate = fileURLToPath(new URL('../fixtures/tls/second.cert.pem',
 /** Every command that prints what a bridge, a device or an agent sent. */
 const commands: readonly string[][] = [
   ['bridge', 'audit'],
+  ['bridge', 'drain', 'n', '--no-wait'],
+  ['bridge', 'drain', 'n', '--undo'],
   ['bridge', 'key', 'create', '--name', 'ada'],
   ['bridge', 'key', 'list'],
   ['bridge', 'key', 'revoke', '1'],
