@@ -52,6 +52,8 @@ export interface PrivacyPlan {
   readonly promptTokens: number
   readonly answerTokens: number
   readonly splits: readonly number[]
+  /** Tokens of the models with random weights. */
+  readonly randomVocab: number
   readonly noises: readonly number[]
   /** Share of their size by which the bridge's weights differ from the public ones. */
   readonly changes: readonly number[]
@@ -63,6 +65,7 @@ export const fullPlan: PrivacyPlan = {
   promptTokens: 96,
   answerTokens: 32,
   splits: [1, 2, 4, 8],
+  randomVocab: 4_096,
   noises: [1, 3, 10],
   changes: [0, 0.1, 1],
 }
@@ -72,6 +75,7 @@ export const quickPlan: PrivacyPlan = {
   promptTokens: 48,
   answerTokens: 12,
   splits: [1, 2],
+  randomVocab: 4_096,
   noises: [3],
   changes: [0, 0.1],
 }
@@ -108,8 +112,9 @@ export async function measurePrivacy(plan: PrivacyPlan, context: BenchContext): 
   }
   try {
     for (const split of plan.splits) await measure(demoCheckpoint, 'demo', split, split === 1)
-    for (const [name, config] of Object.entries(randomModels)) {
+    for (const [name, shape] of Object.entries(randomModels)) {
       const checkpoint = join(folder, name)
+      const config = { ...shape, vocab_size: plan.randomVocab }
       await writeRandomCheckpoint(checkpoint, { config, dtype: 'F16', seed: 1 })
       await measure(checkpoint, name, 2, false)
     }
@@ -120,7 +125,7 @@ export async function measurePrivacy(plan: PrivacyPlan, context: BenchContext): 
 }
 
 /** The architectures of public models, with random weights and fewer and smaller layers. */
-const small = { hidden_size: 256, intermediate_size: 512, num_hidden_layers: 6, num_attention_heads: 8, vocab_size: 4_096 }
+const small = { hidden_size: 256, intermediate_size: 512, num_hidden_layers: 6, num_attention_heads: 8 }
 const randomModels = {
   'llama-random': { ...tinyLlamaConfig, ...small },
   'qwen2-random': { ...qwen05bConfig, ...small, num_key_value_heads: 2, max_position_embeddings: 512 },

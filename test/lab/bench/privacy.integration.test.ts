@@ -8,7 +8,8 @@ import { captureIo } from '../../support/captured-io.ts'
 describe('brim bench privacy', () => {
   it('has its figures, a page and a plot after a small run', { timeout: 180_000 }, async () => {
     const { io } = captureIo({ env: process.env as Record<string, string> })
-    const plan = { prompts: 2, training: 4, promptTokens: 9, answerTokens: 2, splits: [1, 2], noises: [0.3], changes: [0] }
+    const texts = { prompts: 2, training: 4, promptTokens: 9, answerTokens: 2 }
+    const plan = { ...texts, splits: [1, 2], randomVocab: 512, noises: [0.3], changes: [0] }
     const result = privacyBench.resultOf(await privacyRuns(plan, { quick: true, io, progress: io.err }))
     expectFigures(privacyBench, result)
     expect(result.summary).toMatchObject({ recoveredTop1Split1: 1, recoveredTop1Split2: 1, recoveredTop1Llama: 1 })
