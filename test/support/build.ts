@@ -10,7 +10,7 @@ export function setup(): void {
 
 const memoryFolder = '/dev/shm'
 /** Several times what the temporary folders of a run hold at once. */
-const roomBytes = 4 * 2 ** 30
+const roomBytes = 6 * 2 ** 30
 
 /**
  * Temporary folders are in memory where there is room: tests create some thousand databases, and a disk that others use too takes

@@ -1,21 +1,42 @@
 import { relative } from 'node:path'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** Files that take ten seconds and more, the longest first. One that has become shorter does no harm here. */
+/** Files that take ten seconds and more, the longest first. One that has become shorter, or is new, does no harm. */
 const long = [
-  'test/e2e/silent-device.integration.test.ts',
+  'test/lab/bench/smoke.integration.test.ts',
+  'test/lab/bench/hat.integration.test.ts',
+  'test/scripts/packaging/archive.integration.test.ts',
   'test/gpu/conformance.integration.test.ts',
-  'test/lab/bench/privacy.integration.test.ts',
-  'test/lab/bench/structured.integration.test.ts',
-  'test/lab/bench/page.integration.test.ts',
+  'test/e2e/silent-device.integration.test.ts',
+  'test/cloud-bridge/llm/resumed-answers.integration.test.ts',
+  'test/lab/bench/pice/pice.integration.test.ts',
+  'test/lab/bench/tokenflow.integration.test.ts',
+  'test/lab/bench/failover.integration.test.ts',
+  'test/agent/disco/fallback.integration.test.ts',
   'test/gpu/families.integration.test.ts',
-  'test/lab/bench/cluster.integration.test.ts',
-  'test/core/model/bundle/memory.integration.test.ts',
+  'test/cloud-bridge/page/page.integration.test.ts',
+  'test/e2e/python-clients.integration.test.ts',
+  'test/agent/software/software-install.integration.test.ts',
+  'test/security/answers.integration.test.ts',
   'test/gpu/choose-provider.integration.test.ts',
-  'test/lab/bench/attack.integration.test.ts',
-  'test/lab/bench/fleet.integration.test.ts',
-  'test/security/hostile-graphs.integration.test.ts',
-  'test/gpu/device-faults.integration.test.ts',
+  'test/cloud-bridge/replica/several-bridges.integration.test.ts',
+  'test/lab/bench/structured.integration.test.ts',
+  'test/agent/bundles/bundle-install.integration.test.ts',
+  'test/lab/bench/page.integration.test.ts',
+  'test/core/model/bundle/memory.integration.test.ts',
+  'test/lab/bench/acceptance.integration.test.ts',
+  'test/e2e/bridge-restart.integration.test.ts',
+  'test/agent/hat/failover.integration.test.ts',
+  'test/agent/disco/link-faults.integration.test.ts',
+  'test/agent/hat/structured.integration.test.ts',
+  'test/core/model/engine/independent-rows.integration.test.ts',
+  'test/agent/hat/hat-trees.integration.test.ts',
+  'test/agent/disclosures/disclosures.integration.test.ts',
+  'test/chaos/jobs.integration.test.ts',
+  'test/e2e/first-bundle.integration.test.ts',
+  'test/cloud-bridge/home-assistant/home-assistant.integration.test.ts',
+  'test/e2e/previous-release.integration.test.ts',
+  'test/security/sketched-answers.integration.test.ts',
 ]
 
 /**

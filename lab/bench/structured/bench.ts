@@ -81,8 +81,9 @@ async function measure(context: BenchContext, { seed, rttMs, ...given }: z.outpu
   }
   context.progress('starting a bridge and a device')
   const count = context.quick ? trips.quick : trips.full
-  runs.push(...(await overLink(context, bundle, { count, rttMs, seed })))
-  runs.push(...(await turns(context, bundle, { text, dialogues, count, rttMs, seed })))
+  await using device = await startLinkedDevice(context.io, bundle, rttMs, seed)
+  runs.push(...(await overLink(context, device, { count, seed })))
+  runs.push(...(await turns(context, device, { text, dialogues, count, seed })))
   return { conditions: { ...conditions, answers, seed, rttMs, trips: count }, runs }
 }
 
@@ -150,9 +151,10 @@ function isValid(schema: object, text: string): boolean {
   }
 }
 
+type LinkedDevice = Awaited<ReturnType<typeof startLinkedDevice>>
+
 interface LinkOptions {
   readonly count: number
-  readonly rttMs: number
   readonly seed: number
 }
 
@@ -170,9 +172,7 @@ const record = {
 }
 
 /** Private answers with a schema and free ones in turn, by a device that is this far from its bridge. */
-async function overLink(context: BenchContext, bundle: string, { count, rttMs, seed }: LinkOptions): Promise<StructuredRun[]> {
-  await using cluster = await startLinkedDevice(context.io, bundle, rttMs, seed)
-  const { io } = context
+async function overLink({ io }: BenchContext, device: LinkedDevice, { count, seed }: LinkOptions): Promise<StructuredRun[]> {
   const messages = [{ role: 'user', content: 'Make up an order.' }]
   const runs: StructuredRun[] = []
   for (let at = 0; at < 2 * count; at++) {
@@ -180,7 +180,7 @@ async function overLink(context: BenchContext, bundle: string, { count, rttMs, s
     const json_schema = { name: 'order', schema: record, strict: true }
     const form = isFree ? {} : { response_format: { type: 'json_schema' as const, json_schema } }
     const asked = { model: 'brim', messages, temperature: 1, seed: seed + at, max_tokens: 60, ...form }
-    const { report } = await askAgent(cluster.apiUrl, asked, io.signal)
+    const { report } = await askAgent(device.apiUrl, asked, io.signal)
     const { tokenIds, rounds, tpotMs } = report
     runs.push({ kind: isFree ? 'free' : 'record', tokens: tokenIds.length, rounds, tpotMs: Number(tpotMs) })
   }
@@ -195,17 +195,16 @@ interface TurnsOfBench extends LinkOptions {
 /** Conversations of two turns with a device over the link, and with its bridge, in turn. */
 async function turns(
   context: BenchContext,
-  bundle: string,
-  { text, dialogues, count, rttMs, seed }: TurnsOfBench,
+  device: LinkedDevice,
+  { text, dialogues, count, seed }: TurnsOfBench,
 ): Promise<TurnRun[]> {
-  await using cluster = await startLinkedDevice(context.io, bundle, rttMs, seed)
   const random = seededRandom(seed)
   const { tokenizer } = text
   const texts = dialogues.map(({ ids }) => ids)
   const runs: TurnRun[] = []
   for (let at = 0; at < 2 * count; at++) {
     const door =
-      at % 2 === 0 ? { server: 'agent' as const, url: cluster.apiUrl } : { server: 'bridge' as const, url: cluster.bridgeUrl }
+      at % 2 === 0 ? { server: 'agent' as const, url: device.apiUrl } : { server: 'bridge' as const, url: device.bridgeUrl }
     runs.push(await askTurns({ ...door, tokenizer, texts, random, signal: context.io.signal }))
   }
   return runs

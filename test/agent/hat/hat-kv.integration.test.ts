@@ -212,14 +212,14 @@ describe('the KV of all three parts equals that of a fresh run of the accepted p
     }
   })
 
-  it('250 random patterns of accepting, rejecting and drafting ahead', async () => {
+  it('100 random patterns of accepting, rejecting and drafting ahead', async () => {
     const random = seededRandom(4)
     const known = await references(random, 20)
     let worst = 0
     let rejected = 0
     let accepted = 0
     let ready = 0
-    for (let at = 0; at < 250; at++) {
+    for (let at = 0; at < 100; at++) {
       const { prompt, sampling, right } = known[at % known.length]!
       const { tokens, rounds, observations, figures } = await watchedAnswer(
         prompt,
@@ -238,8 +238,8 @@ describe('the KV of all three parts equals that of a fresh run of the accepted p
       worst = Math.max(worst, await differenceFromFresh(observations))
     }
     expect(worst).toBeLessThan(tolerance)
-    expect(Math.min(accepted, rejected)).toBeGreaterThan(250)
-    expect(ready).toBeGreaterThan(25)
+    expect(Math.min(accepted, rejected)).toBeGreaterThan(100)
+    expect(ready).toBeGreaterThan(10)
   }, 180_000)
 
   it('differs from the KV of any other prefix', async () => {

@@ -11,7 +11,7 @@ const dir = fresh(tempDir)
 let prompts: string
 beforeEach(() => {
   prompts = join(dir.path, 'prompts.jsonl')
-  writeFileSync(prompts, ['Where is the river?', 'How far is the mill?'].map((prompt) => JSON.stringify({ prompt })).join('\n'))
+  writeFileSync(prompts, JSON.stringify({ prompt: 'Where is the river?' }))
 })
 
 async function build(...words: string[]) {

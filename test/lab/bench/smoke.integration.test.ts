@@ -51,11 +51,11 @@ describe('a small run of every benchmark has its figures, a page and a plot:', {
       seeds: 1,
       // One of either kind.
       traces: ['replicate_70b', 'groq_70b'] as const,
-      ttft: { alpaca: { requests: 20, budgets: [0.5] }, azure: { requests: 10, budgets: [0.5] } },
-      cost: { requests: 2, budgets: [0.5] },
+      ttft: { alpaca: { requests: 8, budgets: [0.5] }, azure: { requests: 4, budgets: [0.5] } },
+      cost: { requests: 1, budgets: [0.5] },
       // Lessons of three agents take too long here.
       liveRequests: 0,
-      wireShare: 0.2,
+      wireShare: 0.05,
     }
     expectFigures(discoBench, await benchDisco(plan, data, context()), ['liveOverReplay'])
   })
@@ -75,14 +75,14 @@ describe('a small run of every benchmark has its figures, a page and a plot:', {
 
   it.skipIf(dataMissing)('simulate fleet', async () => {
     const plan = {
-      ...{ counts: [8], overloaded: 8, studied: 8, ablated: [8], exactness: 64, seeds: [1] },
+      ...{ counts: [8], overloaded: 8, studied: 8, ablated: [8], exactness: 16, seeds: [1] },
       ...{ windowS: 4, warmUpS: 1, coolDownS: 1 },
     }
     expectFigures(fleetBench, await benchFleet(plan, data, context()))
   })
 
   it('simulate paper hat', async () => {
-    expectFigures(hat.hatPaperBench, await hat.measurePaper(5, context()))
+    expectFigures(hat.hatPaperBench, await hat.measurePaper(2, context()))
   })
 
   it('simulate paper pice', async () => {
@@ -93,9 +93,9 @@ describe('a small run of every benchmark has its figures, a page and a plot:', {
     const plan = {
       isQuick: true,
       seeds: 1,
-      ttft: { requests: 40 },
-      cost: { requests: 4, seeds: 1 },
-      batches: 10,
+      ttft: { requests: 16 },
+      cost: { requests: 2, seeds: 1 },
+      batches: 5,
     }
     expectFigures(disco.discoPaperBench, await disco.measurePaper(plan, context()))
   })

@@ -180,10 +180,12 @@ describe.skipIf(needsLinux)('the npm package', () => {
     expect(JSON.parse(demo.stdout.trim().split('\n').at(-1) ?? '').answers).toHaveLength(4)
   })
 
-  it('is installed by npm into an empty folder of an ordinary user, and runs by npx', ({ skip }) => {
+  it('is installed by npm into an empty folder of an ordinary user, and runs by npx', ({ skip, onTestFinished }) => {
     const app = join(work, 'app')
-    const cache = join(work, 'npm-cache')
     mkdirSync(app)
+    // A copy of a cache that may have gigabytes: not into memory, where temporary folders may be.
+    const cache = mkdtempSync('/var/tmp/brim-npm-cache-')
+    onTestFinished(() => rmSync(cache, { recursive: true, force: true }))
     const npm = (...args: string[]) => execFileSync('npm', args, { encoding: 'utf8' }).trim()
     if (existsSync(npm('config', 'get', 'cache'))) cpSync(npm('config', 'get', 'cache'), cache, { recursive: true })
     if (isRoot) execFileSync('chown', ['-R', `${nobodyId}:${nobodyId}`, app, cache])

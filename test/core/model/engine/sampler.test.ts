@@ -109,7 +109,7 @@ describe('sampling', () => {
     const random = seededRandom(5)
     const gaussian = () => Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next())
     const logits = Float32Array.from({ length: 152_000 }, () => 2.5 * gaussian())
-    for (let position = 0; position < 8; position++)
+    for (let position = 0; position < 2; position++)
       for (const how of [sampling({ temperature: 0.8 }), sampling({ topK: 50, topP: 0.9 }), sampling({ topP: 0.95 })])
         expect(chooseToken(logits, how, position)).toBe(chooseByDefinition(logits, how, position))
   })

@@ -102,7 +102,7 @@ describe('auto over all the methods', () => {
       ],
       policies: { disco: { learn: 'group', ...disco }, pice: { helpers: ['helpers'], suitableShare: 1 } },
       workload: {
-        requests: 120,
+        requests: 48,
         arrivals: { kind: 'poisson', perS: 6 },
         promptTokens: { kind: 'uniform', min: 20, max: 400 },
         outputTokens: 400,
