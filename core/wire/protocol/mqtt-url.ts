@@ -21,6 +21,7 @@ export function withMqttPort(url: string): string {
   return `${protocol}//${login}${hostname}:${brokerPort(url)}${path}${search}`
 }
 
+/** The port of a broker's URL. */
 export const brokerPort = (url: string): number => Number(new URL(url).port || defaultPorts[new URL(url).protocol])
 
 /** The URL of MQTT over WebSocket at a bridge whose HTTP has this URL. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { MqttClient } from 'mqtt'
-import { describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readLogin } from '../../../cloud-bridge/broker/broker-secrets.ts'
 import { connectDynamicSecurity } from '../../../cloud-bridge/broker/dynamic-security.ts'
 import type { BridgeSettings } from '../../../cloud-bridge/config.ts'
@@ -15,11 +15,14 @@ import { closed, mosquittoMissing, mqttClient, startMosquitto, watchTopic } from
 import { fixtureHost } from '../../support/device-fixture.ts'
 import { enrolDevice } from '../../support/enrol-device.ts'
 import { startHomeAssistant } from '../../support/home-assistant.ts'
-import { shared } from '../../support/shared.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
-import { tempDir } from '../../support/temp-dir.ts'
+import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
-const dir = shared(tempDir)
+let dir: TempDir
+beforeAll(() => {
+  dir = tempDir()
+})
+afterAll(() => dir[Symbol.dispose]())
 
 let folders = 0
 const newFolder = () => join(dir.path, `bridge-${folders++}`)
