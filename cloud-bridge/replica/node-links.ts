@@ -61,10 +61,7 @@ export class NodeLinks {
 
   /** It takes no lease while another node can. */
   get isLeaving(): boolean {
-    return (
-      this.#drainingMs !== undefined &&
-      this.#loads.some(({ node, isDraining }) => node !== this.#node && !isDraining)
-    )
+    return this.#drainingMs !== undefined && this.#loads.some(({ node, isDraining }) => node !== this.#node && !isDraining)
   }
 
   /** Of all nodes that serve devices, this one included, as it knows them. */
