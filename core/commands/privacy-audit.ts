@@ -90,6 +90,7 @@ export async function openAudit(
     throw new BrimError('REQUEST_INVALID', `${bundle} is a whole model: nothing of it runs at a bridge`, {
       hint: 'build it with "brim model build --split"',
     })
+  if (inverter !== undefined) checkInverter(manifest, await readManifest(inverter))
   const folder = join(bundle, tokenizerFolder)
   const [tokenizer, chatTemplate] = await Promise.all([loadTokenizer(folder), loadChatTemplate(folder)])
   const text = { tokenizer, chatTemplate, check: checkLength(manifest, answerTokens) }
@@ -101,7 +102,6 @@ export async function openAudit(
     import('../model/privacy/audit.ts'),
     import('../model/privacy/observation.ts'),
   ])
-  if (inverter !== undefined) checkInverter(manifest, await readManifest(inverter))
   const open = (folder: string) => {
     const opening = openBundle(folder, { library: io.env.ORT_LIB, parts: 'chain', threads: how.threads })
     return orAborted(opening, io.signal, (late) => late.release())

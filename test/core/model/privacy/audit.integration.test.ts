@@ -12,6 +12,7 @@ import { noisy } from '../../../../lab/bench/privacy/disguises.ts'
 import { ensureDemoBundle } from '../../../../lab/cluster/demo-bundles.ts'
 import { captureIo } from '../../../support/captured-io.ts'
 import { tempDir } from '../../../support/temp-dir.ts'
+import { tinyBundle } from '../../../support/tiny-bundle.ts'
 
 const questions = [
   'Can you book a table for Eleanora Vandermeer at 7 pm on Thursday?',
@@ -98,9 +99,14 @@ describe('brim privacy audit', () => {
     expect(shown.code).toBe(0)
     expect(shown.out).toMatch(/^search +prompt +100 % \(100 % to 100 %\).* the weights of the input part$/m)
     expect(shown.out).not.toMatch(/^trained/m)
-    const { attacks, split, layers } = JSON.parse((await audit(...words, '--train', prompts, '--json')).out)
+    // The model itself guesses the next token of each row, which is seldom the row's own.
+    const more = ['--train', prompts, '--inverter', folder, '--json']
+    const { attacks, split, layers } = JSON.parse((await audit(...words, ...more)).out)
     expect([split, layers]).toEqual([1, 12])
     expect(attacks.map(({ attack }: { attack: string }) => attack)).toContain('trained')
+    const inverted = attacks.find(({ attack }: { attack: string }) => attack === 'inverter')
+    expect(inverted).toMatchObject({ text: 'prompt', texts: 2, needs: expect.stringContaining('a transformer') })
+    expect(inverted.recovered.top1.mean).toBeLessThan(0.3)
     expect(attacks[0]).toMatchObject({ text: 'prompt', texts: 2, recovered: { top1: { mean: expect.any(Number) } } })
   })
 
@@ -109,6 +115,11 @@ describe('brim privacy audit', () => {
     const prompts = join(dir.path, 'prompts.jsonl')
     writeFileSync(prompts, JSON.stringify({ prompt: 'word '.repeat(3_000) }))
     const whole = await ensureDemoBundle('slm-deep')
+    using tiny = await tinyBundle()
+    expect(await audit(folder, '--prompts', prompts, '--inverter', tiny.path)).toMatchObject({
+      code: 2,
+      err: expect.stringMatching(/the inverter is for states of width 64 and 160 tokens; the model has 128 and 4096/),
+    })
     expect(await audit(whole, '--prompts', prompts)).toMatchObject({ code: 2, err: expect.stringContaining('is a whole model') })
     expect(await audit(folder, '--prompts', prompts)).toMatchObject({
       code: 2,
