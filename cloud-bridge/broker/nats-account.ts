@@ -56,6 +56,7 @@ export class NatsAccount {
     const connection = await connectSystem(options)
     try {
       const account = new NatsAccount(options, connection, await lookUp(connection, options.admin.account))
+      await account.#after(account.#claims.iat)
       await account.#send()
       return account
     } catch (error) {
@@ -74,7 +75,6 @@ export class NatsAccount {
   async admit(user: string, { publish, subscribe }: TopicRules): Promise<string> {
     const key = this.#users.get(user) ?? createUser().getPublicKey()
     this.#users.set(user, key)
-    // Whole seconds tell a new password from those that are revoked.
     await this.#after(this.#revoked.get(key) ?? 0)
     const permissions = {
       pub: { allow: publish.map(subjectOf) },
@@ -91,7 +91,6 @@ export class NatsAccount {
     if (key === undefined) return
     this.#revoked.set(key, secondNow())
     this.#next ??= this.#sent.then(async () => {
-      // Nodes that were away tell a newer JWT from an older one by whole seconds.
       await this.#after(this.#sentS)
       this.#next = undefined
       await this.#sendUntilStored()
@@ -132,7 +131,7 @@ export class NatsAccount {
     if (!/"code":\s*200/.test(answer)) throw refused(`it does not store the account: ${answer}`)
   }
 
-  /** Resolves in a later second than this one. */
+  /** Resolves in a later second than this one: nodes tell newer from older JWTs, and passwords, by whole seconds. */
   async #after(second: number): Promise<void> {
     if (secondNow() === second)
       await this.#options.clock.sleep(1_000 - (Date.now() % 1_000), this.#closing.signal).catch(() => {})

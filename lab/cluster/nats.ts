@@ -30,7 +30,7 @@ interface NatsNode {
   readonly url: string
   /** SIGKILL; resolves when it has ended. */
   kill(): Promise<void>
-  /** Starts it again with its files; resolves when it says that it is healthy. */
+  /** Starts it again with its files; resolves when it has joined its cluster. */
   start(): Promise<void>
 }
 
@@ -108,10 +108,10 @@ function configOf(name: string, folder: string, own: Place, all: readonly Place[
   return all.length > 1 ? config : config.replace(/^cluster \{\n(?: .*\n)*\}\n/m, '')
 }
 
-/** Until it has joined its cluster, and may store messages. @throws Error */
+/** Until it has joined its cluster. It may store messages only later; clients try again. @throws Error */
 async function untilHealthy(port: number): Promise<void> {
   for (let attempt = 0; attempt < healthAttempts; attempt++) {
-    const response = await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined)
+    const response = await fetch(`http://127.0.0.1:${port}/healthz?js-server-only=true`).catch(() => undefined)
     if (response?.ok) return
     await systemClock.sleep(betweenAttemptsMs)
   }
