@@ -1,20 +1,14 @@
 import { randomBytes } from 'node:crypto'
-import type { Clock } from '../../core/kit/base/clock.ts'
-import type { Logger } from '../../core/kit/base/logger.ts'
 import type { MqttLogin } from '../../core/wire/protocol/identity.ts'
 import { type Member, rulesOf } from '../identity/acl.ts'
 import type { ControlBroker } from './control-broker.ts'
-import { NatsAccount } from './nats-account.ts'
-import type { NatsAdmin } from './nats-admin.ts'
+import { NatsAccount, type NatsAccountOptions } from './nats-account.ts'
 import { refuseAnonymousBroker } from './refuse-anonymous.ts'
 
-export interface DrivenNatsOptions {
+export interface DrivenNatsOptions extends Omit<NatsAccountOptions, 'name'> {
   readonly url: string
-  readonly admin: NatsAdmin
   readonly fleet: string
   readonly bridge: string
-  readonly clock: Clock
-  readonly logger: Logger
 }
 
 /**

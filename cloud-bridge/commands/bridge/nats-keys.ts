@@ -2,17 +2,12 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { orThrow } from '../../../core/kit/base/errors.ts'
-import { createPrivate, makeFolder, writePrivate } from '../../../core/kit/base/private-file.ts'
+import { makeFolder, secretInto } from '../../../core/kit/base/private-file.ts'
 import { defineCommand } from '../../../core/kit/cli/command.ts'
 import { createNatsCluster } from '../../broker/nats-admin.ts'
 
 export const command = defineCommand({
-  examples: [
-    [
-      'brim bridge nats-keys keys --server nats://10.0.0.6:4222 --server nats://10.0.0.7:4222',
-      'for a cluster; then docs/brokers.md',
-    ],
-  ],
+  examples: [['brim bridge nats-keys keys --server nats://10.0.0.6:4222 --server nats://10.0.0.7:4222', 'then docs/brokers.md']],
   notes: 'Keep the file "admin" on the machine of the bridge: it gives control over the cluster.',
   options: {
     folder: z.string().min(1).describe('folder for the files "admin", of the bridge, and "brim-accounts.conf", of each node'),
@@ -22,17 +17,11 @@ export const command = defineCommand({
       .describe('address of a node for NATS clients, nats://host:port or tls://host:port; repeat it for each node'),
   },
   async run({ folder, server, json }, io) {
-    const { admin, accountsConf } = await createNatsCluster(server)
     const [adminFile, accountsFile] = [join(folder, 'admin'), join(folder, 'brim-accounts.conf')]
     orThrow(() => makeFolder(folder), 'TARGET_UNWRITABLE', `${folder} cannot be created`, 'give a folder of your own')
-    createPrivate(adminFile)
-    writePrivate(adminFile, `${JSON.stringify(admin)}\n`)
-    orThrow(
-      () => writeFileSync(accountsFile, accountsConf),
-      'TARGET_UNWRITABLE',
-      `${accountsFile} cannot be written`,
-      'is the disk full?',
-    )
+    const create = () => createNatsCluster(server)
+    const { accountsConf } = await secretInto(adminFile, create, ({ admin }) => JSON.stringify(admin))
+    writeFileSync(accountsFile, accountsConf)
     if (json) return io.out(JSON.stringify({ adminFile, accountsFile }))
     io.out(`${accountsFile}  include it in the configuration of each node`)
     io.out(`${adminFile}  for brim bridge run --broker-admin-file`)
