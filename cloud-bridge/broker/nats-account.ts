@@ -80,7 +80,7 @@ export class NatsAccount {
       pub: { allow: publish.map(subjectOf) },
       sub: { allow: subscribe.map(subjectOf) },
       bearer_token: true,
-      allowed_connection_types: ['MQTT' as const, 'MQTT_WS' as const],
+      allowed_connection_types: ['MQTT' as const],
     }
     return encodeUser(user, fromPublic(key), fromPublic(this.#options.admin.account), permissions, { signer: this.#signer })
   }
