@@ -7,7 +7,7 @@ import { ProviderName } from '../core/wire/protocol/computing.ts'
 import { wires } from '../core/wire/protocol/frame.ts'
 import { Id } from '../core/wire/protocol/id.ts'
 import { DeviceTelemetry } from '../core/wire/protocol/messages.ts'
-import { withMqttPort } from '../core/wire/protocol/mqtt-url.ts'
+import { brokerUrl } from '../core/wire/protocol/mqtt-url.ts'
 import { processFields } from '../core/wire/protocol/process-fields.ts'
 import { PublicKey } from '../core/wire/signing/signature.ts'
 import { DisclosuresConfig, PrivacyConfig } from './disclosures/config.ts'
@@ -15,9 +15,10 @@ import { BudgetConfig, DispatchConfig, ServerConfig } from './disco/config.ts'
 import { drafterNames } from './hat/create-drafter.ts'
 import { AgentLimits } from './limits.ts'
 
-const bridgeUrl = z
-  .url({ protocol: /^(?:mqtt|ws)s?$/, error: 'must be a URL like mqtt://127.0.0.1, mqtts://10.0.0.5 or wss://bridge.example' })
-  .transform(withMqttPort)
+const bridgeUrl = brokerUrl(
+  /^(?:mqtt|ws)s?$/,
+  'must be a URL like mqtt://127.0.0.1, mqtts://10.0.0.5 or wss://bridge.example, or several with commas',
+)
 
 /** @param name of a figure of the telemetry, or the end of one */
 const isFigure = (name: string) => name !== '' && fieldsOf(z.toJSONSchema(DeviceTelemetry)).some((field) => field.endsWith(name))
@@ -80,7 +81,7 @@ export const AgentFields = z.strictObject({
     .meta({
       flag: 'bridge',
       description:
-        'MQTT URL of a bridge: mqtt://host (port 1883), mqtts://host (port 8883) or, on its HTTP port, wss://host and ws://host; repeat it for bridges that take over when one fails',
+        'MQTT URL of a bridge: mqtt://host (port 1883), mqtts://host (port 8883) or, on its HTTP port, wss://host and ws://host; several nodes of one broker with commas; repeat it for bridges that take over when one fails',
       fallback: 'where this device is enrolled, else mqtt://127.0.0.1:1883',
     }),
   dataUrl: z

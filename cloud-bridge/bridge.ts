@@ -107,7 +107,7 @@ async function openBridge(base: Base, variant: BridgeVariant, node?: PrimaryNode
   const control = await connectControl({
     url: mqttUrl,
     openStream: broker.openStream,
-    password: broker.password ?? grants.ownToken,
+    login: broker.login ?? { password: grants.ownToken },
     fleet,
     bridge: id,
     birth: stores.birth,

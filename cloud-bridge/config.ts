@@ -12,7 +12,7 @@ import { stepDefaults } from '../core/policy/serving/step-defaults.ts'
 import { policyNames } from '../core/policy/tokenflow/named-policies.ts'
 import { maxCandidates } from '../core/wire/protocol/expansion.ts'
 import { Id } from '../core/wire/protocol/id.ts'
-import { withMqttPort } from '../core/wire/protocol/mqtt-url.ts'
+import { brokerUrl } from '../core/wire/protocol/mqtt-url.ts'
 import { processFields } from '../core/wire/protocol/process-fields.ts'
 import { BridgeLimits } from './limits.ts'
 import { UpstreamFields, upstreamServersOf } from './upstream-config.ts'
@@ -22,17 +22,17 @@ const port = z.int().min(0).max(65_535)
 
 const BrokerConfig = z
   .strictObject({
-    url: z
-      .url({ protocol: /^mqtts?$/, error: 'must be a URL like mqtt://127.0.0.1:1883' })
+    url: brokerUrl(/^mqtts?$/, 'must be a URL like mqtt://127.0.0.1:1883')
       .refine((url) => !url.includes('@'), 'must not contain a name or password: they belong in a file')
-      .transform(withMqttPort)
       .meta({
         flag: 'broker',
-        description: 'URL of an external MQTT broker as devices reach it: mqtt://host (port 1883) or mqtts://host (port 8883)',
+        description:
+          'URL of an external MQTT broker as devices reach it: mqtt://host (port 1883) or mqtts://host (port 8883); of several nodes, with commas',
         fallback: 'a broker in this process',
       }),
     adminFile: nonEmpty.optional().meta({
-      description: "file with <name>:<password> of the administrator of mosquitto's dynamic-security plug-in",
+      description:
+        "file with <name>:<password> of the administrator of mosquitto's dynamic-security plug-in, or that of brim bridge nats-keys",
       fallback: 'none',
     }),
     hookSecretFile: nonEmpty.optional().meta({

@@ -299,6 +299,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: [
       'core',
       'cloud-bridge/bridge.ts',
+      'cloud-bridge/broker/nats-admin.ts',
       'cloud-bridge/config.ts',
       'cloud-bridge/limits.ts',
       'cloud-bridge/parts/configured-files.ts',

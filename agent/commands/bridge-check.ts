@@ -7,7 +7,7 @@ import type { Io } from '../../core/kit/base/io.ts'
 import { connectPinned } from '../../core/kit/base/pinned-socket.ts'
 import { shownUrl } from '../../core/kit/base/shown-url.ts'
 import { stateHome } from '../../core/kit/base/state-home.ts'
-import { brokerPort } from '../../core/wire/protocol/mqtt-url.ts'
+import { brokerNodes, brokerPort } from '../../core/wire/protocol/mqtt-url.ts'
 import { readPinnedEnrolments } from '../identity/bridge-pins.ts'
 
 const timeoutMs = 3_000
@@ -24,7 +24,7 @@ export async function checkBridges(io: Io): Promise<Check[]> {
   const brokers = new Map<string, Broker>()
   for (const id of foldersIn(agents))
     for (const { mqttUrl, pins, foreignBroker } of readPinnedEnrolments(join(agents, id)))
-      brokers.set(mqttUrl, { mqttUrl, pins: foreignBroker ? [] : pins })
+      for (const node of brokerNodes(mqttUrl)) brokers.set(node, { mqttUrl: node, pins: foreignBroker ? [] : pins })
   return Promise.all([...brokers.values()].map(checkBroker))
 }
 

@@ -168,9 +168,9 @@ export function createCredentials(options: CredentialsOptions): Credentials {
       })
       return (await orAborted(granting, signal, async () => {})).token
     },
-    async mqttPassword(signal) {
-      const { token, mqttPassword = token } = await newGrant(signal)
-      return mqttPassword
+    async mqttLogin(signal) {
+      const { token, mqttPassword: password = token, mqttClientId: clientId, mqttQos } = await newGrant(signal)
+      return { password, clientId, subscribeQos: mqttQos }
     },
     async dial(url, signal) {
       const { foreignBroker } = enrolment

@@ -13,7 +13,7 @@ import {
   readInvitation,
   signedBytes,
 } from '../../core/wire/protocol/identity.ts'
-import { webSocketBroker, withMqttPort } from '../../core/wire/protocol/mqtt-url.ts'
+import { brokerUrl, webSocketBroker, withMqttPort } from '../../core/wire/protocol/mqtt-url.ts'
 import { keyFileAt, ownKeyFileOf, removeBridgeKeys } from './bridge-key.ts'
 import { hardwareOf } from './hardware.ts'
 import { type DeviceKey, identityDirOf, keyFileOf, makeKey, readDeviceKey } from './key-file.ts'
@@ -22,8 +22,8 @@ import { postJson } from './post-json.ts'
 const Enrolment = z.strictObject({
   /** HTTP address of the bridge. */
   url: z.url({ protocol: /^https?$/ }),
-  /** URL of the bridge's broker. */
-  mqttUrl: z.url({ protocol: /^(?:mqtt|ws)s?$/ }).transform(withMqttPort),
+  /** URL of the bridge's broker, or of its nodes. */
+  mqttUrl: brokerUrl(/^(?:mqtt|ws)s?$/, 'must be the URL of a broker'),
   /** Whether the broker is a separate server, whose TLS key differs from the bridge's. */
   foreignBroker: z.boolean().default(false),
   /** SHA-256 of the bridge's public TLS key; absent: its certificate is one that this system trusts. */
@@ -88,9 +88,9 @@ export async function enrol(
   const { publicKey } = key
   const request = { v: 1, device, nonce, signature, hardware, token: secret, publicKey }
   const reply = await postJson(at, identityOperations.enrol, request, signal)
-  const { status, group, mqttUrl: brokerUrl } = reply
-  const mqttUrl = brokerUrl === undefined ? ownBroker(url, reply) : withMqttPort(brokerUrl)
-  const enrolment: Enrolment = { url, mqttUrl, foreignBroker: brokerUrl !== undefined, pin, bridge, fleet, device }
+  const { status, group, mqttUrl: foreign, mqttUrls = [foreign] } = reply
+  const mqttUrl = foreign === undefined ? ownBroker(url, reply) : withMqttPort(mqttUrls.join(','))
+  const enrolment: Enrolment = { url, mqttUrl, foreignBroker: foreign !== undefined, pin, bridge, fleet, device }
   if (knownFile !== keyFileAt(stateDir, url)) writePrivate(ownKeyFileOf(stateDir, url), readFileSync(knownFile, 'utf8'))
   // Replaces an earlier enrolment at this bridge: its broker may have changed.
   const kept = others.filter((other) => other.mqttUrl !== mqttUrl && other.url !== url)

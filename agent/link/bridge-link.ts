@@ -6,6 +6,7 @@ import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import { type BridgeChoice, chooseBridge, isMismatch } from '../../core/policy/link/choose-bridge.ts'
 import type { LinkStatus } from '../../core/policy/link/choose-link.ts'
 import { type BridgeState, noModelId } from '../../core/wire/protocol/messages.ts'
+import { shownBroker } from '../../core/wire/protocol/mqtt-url.ts'
 import type { DeviceTopic } from '../../core/wire/protocol/topics.ts'
 import { ControlLink, type ControlLinkOptions } from './control-link.ts'
 import type { DataConnectionOptions } from './data-connection.ts'
@@ -202,7 +203,7 @@ export class BridgeLink {
   }
 
   #noBridge(): BrimError {
-    const url = shownUrl(this.#options.url)
+    const url = shownBroker(this.#options.url)
     if (this.#control.connected) return bridgeUnreachable(`no bridge has announced itself on the broker ${url}`)
     return new BrimError('BRIDGE_UNREACHABLE', `the broker ${url} cannot be reached, so no bridge is known`, {
       hint: 'is the bridge running? --bridge names its MQTT address',

@@ -3,11 +3,12 @@ import { BrimError, type ErrorCode } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import type { Progress } from '../../core/kit/base/progress.ts'
 import type { Random } from '../../core/kit/base/random.ts'
-import { shownUrl } from '../../core/kit/base/shown-url.ts'
 import { withTimeout } from '../../core/kit/base/with-timeout.ts'
 import { onOwnState } from '../../core/policy/link/retained-state.ts'
 import { bridgeStateDelivery, deviceDelivery, leavesTo, pairsOf } from '../../core/wire/protocol/delivery.ts'
+import type { MqttLogin } from '../../core/wire/protocol/identity.ts'
 import { type BridgeState, DeviceState, MessageFault } from '../../core/wire/protocol/messages.ts'
+import { shownBroker } from '../../core/wire/protocol/mqtt-url.ts'
 import { readMessage } from '../../core/wire/protocol/read-message.ts'
 import {
   allBridgeStates,
@@ -18,6 +19,7 @@ import {
 } from '../../core/wire/protocol/topics.ts'
 import { AnnouncedBridges } from './announced-bridges.ts'
 import { connectMqtt, type MqttConnection, type MqttMessage } from './mqtt-connection.ts'
+import { NodeRing } from './node-ring.ts'
 import { OwnTopics } from './own-topics.ts'
 import type { ControlService, LinkCredentials, Publisher } from './ports.ts'
 import { Reconnector } from './reconnector.ts'
@@ -29,7 +31,7 @@ const maxSpreadMs = 10_000
 const stateEveryMs = 10 * 60_000
 
 export interface ControlLinkOptions {
-  /** mqtt://host:port, mqtts://host:port, or of a WebSocket */
+  /** mqtt://host:port, mqtts://host:port, or of a WebSocket; of several nodes, separated by commas */
   readonly url: string
   readonly fleet: string
   readonly device: string
@@ -78,6 +80,7 @@ export class ControlLink {
   #modelId: string | undefined
   #connection: MqttConnection | undefined
   #connections = 0
+  readonly #nodes: NodeRing
   /** Complete telemetry samples that bridges asked for. */
   #fullSamples = 0
   /** When the broker last acknowledged live telemetry, and the state. */
@@ -90,6 +93,7 @@ export class ControlLink {
   constructor(options: ControlLinkOptions) {
     this.#options = options
     this.#modelId = options.modelId
+    this.#nodes = new NodeRing(options.url, options.random)
     this.#stateTopic = deviceTopic(options.fleet, options.device, 'state')
     this.#bridges = new AnnouncedBridges(options.logger, options.credentials?.bridge)
     this.#own = new OwnTopics(options.credentials?.bridge)
@@ -180,15 +184,18 @@ export class ControlLink {
     const { url, credentials, logger } = this.#options
     const { webSocketBroker = url } = credentials ?? {}
     try {
-      const password = await credentials?.mqttPassword(signal)
-      const connection = await this.#connectAt(url, password, signal).catch((error: unknown) => {
-        // The bridge, which has just given the password, may have closed its port for MQTT (--one-port).
-        if (webSocketBroker === url || signal.aborted || !isUnreachable(error)) throw error
-        logger.debug({ url: shownUrl(webSocketBroker) }, 'no broker where the device enrolled, trying the port of HTTP')
-        return this.#connectAt(webSocketBroker, password, signal).catch(() => {
-          throw error
+      const login = await credentials?.mqttLogin(signal)
+      const isWorthIt = (error: unknown) => !signal.aborted && isUnreachable(error)
+      const connection = await this.#nodes
+        .connect((node) => this.#connectAt(node, login, signal), isWorthIt)
+        .catch((error: unknown) => {
+          // The bridge, which has just given the password, may have closed its port for MQTT (--one-port).
+          if (webSocketBroker === url || signal.aborted || !isUnreachable(error)) throw error
+          logger.debug({ url: shownBroker(webSocketBroker) }, 'no broker where the device enrolled, trying the port of HTTP')
+          return this.#connectAt(webSocketBroker, login, signal).catch(() => {
+            throw error
+          })
         })
-      })
       this.#rejection = undefined
       this.#onConnected(connection)
       return connection
@@ -199,14 +206,14 @@ export class ControlLink {
     }
   }
 
-  async #connectAt(url: string, password: string | undefined, signal: AbortSignal): Promise<MqttConnection> {
+  async #connectAt(url: string, login: MqttLogin | undefined, signal: AbortSignal): Promise<MqttConnection> {
     const { device, credentials, logger } = this.#options
     const socket = await credentials?.dial(url, signal)
     signal.throwIfAborted()
     this.#connections += 1
     const will = this.#stateMessage('lost')
     const onMessage = (topic: string, payload: Buffer) => this.#onMessage(topic, payload)
-    return connectMqtt({ url, clientId: `device-${device}`, password, socket, will, onMessage, logger }, signal)
+    return connectMqtt({ url, clientId: `device-${device}`, login, socket, will, onMessage, logger }, signal)
   }
 
   #onConnected(connection: MqttConnection): void {
@@ -233,7 +240,7 @@ export class ControlLink {
       this.#connection = undefined
       for (const { onConnection } of this.#services) onConnection?.(undefined)
     })
-    logger.info({ url: shownUrl(url) }, 'control plane connected')
+    logger.info({ url: shownBroker(url) }, 'control plane connected')
   }
 
   /** @returns whether the broker delivers what this bridge publishes on its own topics */

@@ -5,11 +5,11 @@ import { WebSocket } from 'ws'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { disableNagle } from '../../core/kit/base/no-delay.ts'
-import { shownUrl } from '../../core/kit/base/shown-url.ts'
 import { WebSocketStream } from '../../core/kit/base/websocket-stream.ts'
 import { isIdTaken, isLoginRefused } from '../../core/wire/protocol/connack.ts'
 import { type Delivery, publishOptions } from '../../core/wire/protocol/delivery.ts'
-import { isWebSocketUrl, mqttSubprotocol } from '../../core/wire/protocol/mqtt-url.ts'
+import type { MqttLogin } from '../../core/wire/protocol/identity.ts'
+import { isWebSocketUrl, mqttSubprotocol, shownBroker } from '../../core/wire/protocol/mqtt-url.ts'
 
 const connectTimeoutMs = 10_000
 /** Proxies end connections that are idle for 60 s. */
@@ -25,11 +25,11 @@ export interface MqttMessage {
 }
 
 export interface MqttConnectionOptions {
-  /** mqtt://host:port, mqtts://host:port, or of a WebSocket */
+  /** Of one node: mqtt://host:port, mqtts://host:port, or of a WebSocket */
   readonly url: string
   readonly clientId: string
-  /** With a password the client id is the user name. */
-  readonly password?: string | undefined
+  /** Where there is one, `clientId` is the user name. */
+  readonly login?: MqttLogin | undefined
   /** A socket that is connected already; absent: MQTT.js opens one. */
   readonly socket?: TLSSocket | undefined
   readonly will: MqttMessage
@@ -52,11 +52,11 @@ export interface MqttConnection {
 
 /** @throws BrimError BROKER_UNREACHABLE, NOT_AUTHORIZED, DEVICE_ID_TAKEN */
 export function connectMqtt(options: MqttConnectionOptions, signal: AbortSignal): Promise<MqttConnection> {
-  const { url, clientId, password, socket, will, onMessage, logger } = options
+  const { url, clientId, login, socket, will, onMessage, logger } = options
   const settings: IClientOptions = {
-    clientId,
+    clientId: login?.clientId ?? clientId,
     protocolVersion: 4,
-    ...(password === undefined ? {} : { username: clientId, password }),
+    ...(login ? { username: clientId, password: login.password } : {}),
     clean: true,
     reconnectPeriod: 0,
     connectTimeout: connectTimeoutMs,
@@ -91,7 +91,8 @@ export function connectMqtt(options: MqttConnectionOptions, signal: AbortSignal)
     closed,
     subscribe: (filters) =>
       new Promise((resolve) => {
-        client.subscribe({ ...filters }, (err, granted = []) => {
+        const wanted = Object.entries(filters).map(([filter, { qos }]) => [filter, { qos: login?.subscribeQos ?? qos }])
+        client.subscribe(Object.fromEntries(wanted), (err, granted = []) => {
           if (err) logger.warn({ err }, "not subscribed to all of the device's topics")
           resolve(!err && granted.every(({ qos }) => qos < 128))
         })
@@ -131,18 +132,18 @@ function connectError(url: string, clientId: string, cause: Error | undefined): 
   if (isIdTaken(cause))
     return new BrimError(
       'DEVICE_ID_TAKEN',
-      `another device uses the id "${clientId.replace('device-', '')}" at ${shownUrl(url)}`,
+      `another device uses the id "${clientId.replace('device-', '')}" at ${shownBroker(url)}`,
       {
         cause,
         hint: 'choose another --id; or stop the other agent: "brim fleet status" at the bridge shows both',
       },
     )
   if (isLoginRefused(cause))
-    return new BrimError('NOT_AUTHORIZED', `the broker ${shownUrl(url)} rejected the login of this device`, {
+    return new BrimError('NOT_AUTHORIZED', `the broker ${shownBroker(url)} rejected the login of this device`, {
       cause,
       hint: 'enrol the device with "brim agent enroll"; --bridge must name the address it enrolled at',
     })
-  return new BrimError('BROKER_UNREACHABLE', `the broker ${shownUrl(url)} cannot be reached`, {
+  return new BrimError('BROKER_UNREACHABLE', `the broker ${shownBroker(url)} cannot be reached`, {
     ...(cause ? { cause } : {}),
     hint: 'is the broker running, and is the address right?',
   })

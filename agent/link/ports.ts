@@ -1,4 +1,5 @@
 import type { TLSSocket } from 'node:tls'
+import type { MqttLogin } from '../../core/wire/protocol/identity.ts'
 import type { DeviceState } from '../../core/wire/protocol/messages.ts'
 import type { DeviceTopic } from '../../core/wire/protocol/topics.ts'
 
@@ -15,8 +16,8 @@ export interface LinkCredentials {
    * @throws BrimError NOT_AUTHORIZED, DEVICE_CLONED, BRIDGE_UNREACHABLE, IDENTITY_INVALID if `url` is not that bridge
    */
   token(url: string, signal: AbortSignal): Promise<string>
-  /** The password for a new connection to the broker. @throws as `token` does */
-  mqttPassword(signal: AbortSignal): Promise<string>
+  /** The login for a new connection to the broker. @throws as `token` does */
+  mqttLogin(signal: AbortSignal): Promise<MqttLogin>
   /**
    * A TLS socket to a bridge whose key is pinned; undefined where the transport opens its own socket.
    * @throws BrimError IDENTITY_INVALID, BRIDGE_UNREACHABLE

@@ -1,7 +1,7 @@
 import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { seededRandom } from '../../core/kit/base/random.ts'
-import { shownUrl } from '../../core/kit/base/shown-url.ts'
 import { version } from '../../core/kit/base/version.ts'
+import { brokerNodes, shownBroker } from '../../core/wire/protocol/mqtt-url.ts'
 import type { BridgeCredentials } from '../identity/identities.ts'
 import { BridgeLink } from '../link/bridge-link.ts'
 import { BridgeLinks } from '../link/bridge-links.ts'
@@ -35,9 +35,10 @@ export function openLinks(
       progress,
       clock,
       random: seededRandom(nextSeed()),
-      logger: logger.child({ component: 'link', broker: shownUrl(url) }),
+      logger: logger.child({ component: 'link', broker: shownBroker(url) }),
     })
-  if (config.telemetryS > 0) disclosures.reportTo(identities.bridges.map((url) => new URL(url).host))
+  if (config.telemetryS > 0)
+    disclosures.reportTo(identities.bridges.flatMap((url) => brokerNodes(url).map((node) => new URL(node).host)))
   const links = new BridgeLinks(identities.bridges.map(linkBy), logger.child({ component: 'link' }))
   closers.push(() => links.close())
   return links

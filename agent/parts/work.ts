@@ -1,6 +1,7 @@
 import { freemem } from 'node:os'
 import { join } from 'node:path'
 import { nextSeed } from '../../core/kit/base/next-seed.ts'
+import { brokerNodes } from '../../core/wire/protocol/mqtt-url.ts'
 import type { GetOptionsOf } from '../bundles/get.ts'
 import { SequenceFloors } from '../bundles/sequence-floors.ts'
 import { createDeviceJobs, type DeviceJobs } from '../jobs/device-jobs.ts'
@@ -61,7 +62,8 @@ export function openDeviceWork(
     (handler: JobHandler): JobHandler =>
     async (input, emitText, signal, job) => {
       const leaving = disclosures.job()
-      const sends = (bytes: number) => leaving.request(new URL(job.link), bytes)
+      // The nodes of one broker are one destination.
+      const sends = (bytes: number) => leaving.request(new URL(brokerNodes(job.link)[0]!), bytes)
       try {
         sends(0)
         const result = await handler(input, emitText, signal, job)

@@ -1,4 +1,5 @@
 import type { Duplex } from 'node:stream'
+import type { MqttLogin } from '../../core/wire/protocol/identity.ts'
 import type { Upgrade } from '../http/server.ts'
 
 /** Of clients, the bridge's own connection included. */
@@ -13,18 +14,21 @@ export interface BrokerCounts {
 
 /** The broker of the control plane, embedded or external, as the bridge drives it. */
 export interface ControlBroker {
-  /** As devices reach it: mqtt://host:port, or mqtts: Undefined: they use MQTT over WebSocket, on the port of HTTP. */
+  /**
+   * As devices reach it: mqtt://host:port, or mqtts:, of several nodes separated by commas. Undefined: they use MQTT over
+   * WebSocket, on the port of HTTP.
+   */
   readonly url: string | undefined
   /** Handles requests for MQTT over WebSocket. Absent: an external broker. */
   readonly upgrade?: Upgrade
   /** A separate program with its own certificate. */
   readonly external: boolean
-  /** The bridge's own password; undefined: its access token, if authentication is required. */
-  readonly password?: string | undefined
+  /** The bridge's own; undefined: its access token is the password, if authentication is required. */
+  readonly login?: MqttLogin | undefined
   /** A connection of the bridge to its own broker, within this process. Absent: the bridge connects to `url`. */
   openStream?(): Duplex
-  /** Lets a device connect. @returns its password throughout its grant; undefined: its access token is the password */
-  admit(device: string): Promise<string | undefined>
+  /** Lets a device connect. @returns its login throughout its grant; undefined: its access token is the password */
+  admit(device: string): Promise<MqttLogin | undefined>
   /** The grant of a device has ended: ends its connection and leaves its retained state as `lost`. */
   disconnect(device: string): void
   /** Clears the retained state of a removed device, which is not connected. Absent: the bridge ignores the state. */

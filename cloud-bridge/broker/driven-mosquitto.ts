@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { connect } from 'mqtt'
 import { z } from 'zod'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
@@ -9,9 +8,8 @@ import { type Member, rulesOf } from '../identity/acl.ts'
 import type { BrokerLogin } from './broker-secrets.ts'
 import type { ControlBroker } from './control-broker.ts'
 import { connectDynamicSecurity, type PluginCommand } from './dynamic-security.ts'
+import { refuseAnonymousBroker } from './refuse-anonymous.ts'
 import { type LastState, takeOver } from './take-over.ts'
-
-const probeTimeoutMs = 5_000
 
 export interface DrivenMosquittoOptions {
   readonly url: string
@@ -143,13 +141,13 @@ export async function driveMosquitto(options: DrivenMosquittoOptions): Promise<C
   return {
     url,
     external: true,
-    password: own.password,
+    login: own,
     async admit(device) {
       const password = newPassword()
       wanted.set(device, password)
       // During an outage no device can connect; `reconcile` runs after it.
       if (security.connected) await inOrder(device, () => apply(device))
-      return password
+      return { password }
     },
     disconnect(device) {
       wanted.delete(device)
@@ -182,18 +180,3 @@ function createCommands(member: Member, fleet: string, rolename: string, passwor
 }
 
 const newPassword = () => randomBytes(24).toString('base64url')
-
-/** @throws BrimError CONFIG_INVALID where the broker accepts clients without a login */
-async function refuseAnonymousBroker(url: string): Promise<void> {
-  const client = connect(url, { protocolVersion: 4, reconnectPeriod: 0, connectTimeout: probeTimeoutMs })
-  const accepted = await new Promise<boolean>((resolve) => {
-    client.once('connect', () => resolve(true))
-    client.on('error', () => resolve(false))
-    client.once('close', () => resolve(false))
-  })
-  client.end(true)
-  if (accepted)
-    throw new BrimError('CONFIG_INVALID', `the broker ${url} accepts clients without a login`, {
-      hint: 'set "allow_anonymous false" in its configuration',
-    })
-}

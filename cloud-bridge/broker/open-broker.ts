@@ -1,9 +1,12 @@
 import type { Clock } from '../../core/kit/base/clock.ts'
+import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
+import { brokerNodes } from '../../core/wire/protocol/mqtt-url.ts'
 import type { BrokerConfig } from '../config.ts'
-import { readLogin } from './broker-secrets.ts'
+import { readAdmin } from './broker-secrets.ts'
 import type { ControlBroker } from './control-broker.ts'
 import { driveMosquitto } from './driven-mosquitto.ts'
+import { driveNats } from './driven-nats.ts'
 import { type BrokerOptions, startEmbeddedBroker } from './embedded-broker.ts'
 import { type LastState, takeOver } from './take-over.ts'
 
@@ -27,7 +30,15 @@ export async function openBroker(options: OpenBrokerOptions): Promise<ControlBro
   const { broker } = options
   if (!broker) return startEmbeddedBroker(options)
   const { url, adminFile, hookSecretFile } = broker
-  if (adminFile !== undefined) return driveMosquitto({ ...options, url, admin: readLogin(adminFile) })
+  if (adminFile !== undefined) {
+    const admin = readAdmin(adminFile)
+    if ('servers' in admin) return driveNats({ ...options, url, admin })
+    if (brokerNodes(url).length > 1)
+      throw new BrimError('CONFIG_INVALID', `${adminFile} is of a mosquitto, which has one node, not several`, {
+        hint: 'name one URL with --broker',
+      })
+    return driveMosquitto({ ...options, url, admin })
+  }
   return askingBroker({ ...options, url, asksBridge: hookSecretFile !== undefined })
 }
 

@@ -2,6 +2,7 @@ import { connect } from 'mqtt'
 import { type Clock, nowIso } from '../../core/kit/base/clock.ts'
 import { withTimeout } from '../../core/kit/base/with-timeout.ts'
 import type { DeviceState } from '../../core/wire/protocol/messages.ts'
+import { brokerNodes } from '../../core/wire/protocol/mqtt-url.ts'
 import { deviceTopic } from '../../core/wire/protocol/topics.ts'
 import type { BrokerLogin } from './broker-secrets.ts'
 
@@ -23,6 +24,18 @@ export interface TakeOverOptions extends BrokerLogin {
  * leaves. A retained state of a device that counts as present becomes `lost`, with the same birth.
  */
 export async function takeOver(options: TakeOverOptions): Promise<void> {
+  let failure: unknown
+  for (const url of brokerNodes(options.url)) {
+    try {
+      return await takeOverAt({ ...options, url })
+    } catch (error) {
+      failure = error
+    }
+  }
+  throw failure
+}
+
+async function takeOverAt(options: TakeOverOptions): Promise<void> {
   const { url, fleet, device, username, password, lastState, clock } = options
   const client = connect(url, {
     clientId: `device-${device}`,

@@ -1,5 +1,6 @@
 import { BrimError } from '../../core/kit/base/errors.ts'
 import { isLoopback } from '../../core/kit/base/loopback.ts'
+import { brokerNodes, shownBroker } from '../../core/wire/protocol/mqtt-url.ts'
 import type { BrokerConfig } from '../config.ts'
 
 export interface Exposure {
@@ -19,7 +20,7 @@ export interface Exposure {
   readonly broker?: BrokerConfig | undefined
 }
 
-const enforcement = '--broker-admin-file (mosquitto) or --broker-hook-secret-file (EMQX, VerneMQ): docs/brokers.md'
+const enforcement = '--broker-admin-file (mosquitto, NATS) or --broker-hook-secret-file (EMQX, VerneMQ): docs/brokers.md'
 
 /**
  * Whether callers must prove their identity: beyond loopback and behind a proxy always; on loopback by configuration, or once a
@@ -29,7 +30,7 @@ const enforcement = '--broker-admin-file (mosquitto) or --broker-hook-secret-fil
 export function requiresAuth({ broker, ...exposure }: Exposure): boolean {
   const enforces = broker?.adminFile !== undefined || broker?.hookSecretFile !== undefined
   const required = listenerRequiresAuth(enforces ? { ...exposure, auth: exposure.auth ?? true } : exposure)
-  if (broker) checkBroker(new URL(broker.url), { ...exposure, required, enforces })
+  if (broker) for (const node of brokerNodes(broker.url)) checkBroker(new URL(node), { ...exposure, required, enforces })
   return required
 }
 
@@ -37,7 +38,7 @@ export function requiresAuth({ broker, ...exposure }: Exposure): boolean {
 export function enrolmentRefusal({ auth, broker }: Pick<Exposure, 'auth' | 'broker'>): BrimError | undefined {
   const accepts = broker !== undefined && broker.adminFile === undefined && broker.hookSecretFile === undefined
   if (!accepts || auth === false) return undefined
-  return new BrimError('ENROLL_REFUSED', `the broker ${new URL(broker.url).host} of this bridge accepts every client`, {
+  return new BrimError('ENROLL_REFUSED', `the broker ${shownBroker(broker.url)} of this bridge accepts every client`, {
     hint: `the bridge takes ${enforcement}`,
   })
 }

@@ -1,5 +1,6 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Clock } from '../../core/kit/base/clock.ts'
+import type { MqttLogin } from '../../core/wire/protocol/identity.ts'
 import { AccessTokens } from './access-tokens.ts'
 import type { PresenceGate } from './gate.ts'
 import { hashOf } from './secrets.ts'
@@ -15,7 +16,7 @@ interface Grant {
   /** Monotonic. */
   untilMs: number
   /** Of the control plane; resolves when the broker knows it. */
-  readonly mqttPassword: Promise<string | undefined>
+  readonly mqttLogin: Promise<MqttLogin | undefined>
 }
 
 export interface GrantsOptions {
@@ -61,8 +62,8 @@ export class Grants implements PresenceGate {
     return this.#grants.get(device)
   }
 
-  begin(device: string, publicKey: string, mqttPassword: Promise<string | undefined>): Grant {
-    const grant = { id: randomBytes(8).toString('hex'), publicKey, untilMs: 0, mqttPassword }
+  begin(device: string, publicKey: string, mqttLogin: Promise<MqttLogin | undefined>): Grant {
+    const grant = { id: randomBytes(8).toString('hex'), publicKey, untilMs: 0, mqttLogin }
     this.#grants.set(device, grant)
     return grant
   }

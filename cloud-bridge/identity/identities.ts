@@ -11,6 +11,7 @@ import {
   type EnrolRequest,
   type GrantReply,
   type GrantRequest,
+  type MqttLogin,
   type NonceReply,
   type RenewKeyReply,
   type RenewKeyRequest,
@@ -47,11 +48,11 @@ export interface IdentitiesOptions {
   /** Failed attempts of one network per minute; more are neither examined further nor audited. */
   readonly failedProofsPerMinute: number
   /** Where devices find the control plane. */
-  readonly controlPlane: Pick<EnrolReply, 'mqttPort' | 'mqttPath' | 'mqttTls' | 'mqttUrl'>
+  readonly controlPlane: Pick<EnrolReply, 'mqttPort' | 'mqttPath' | 'mqttTls' | 'mqttUrl' | 'mqttUrls'>
   /** A device has enrolled with a token that has these labels. */
   readonly onEnrolled?: (device: string, labels: Readonly<Record<string, string>>) => void
-  /** A grant begins. @returns the device's password for the control plane; undefined: its access token is the password */
-  readonly onGrant?: (device: string) => Promise<string | undefined>
+  /** A grant begins. @returns the device's login at the control plane; undefined: its access token is the password */
+  readonly onGrant?: (device: string) => Promise<MqttLogin | undefined>
   /** A grant has ended, by expiry, revocation or another key: the connections of the device must end. */
   readonly onGrantEnd: (device: string) => void
   readonly clock: Clock
@@ -118,13 +119,14 @@ export function createIdentities(options: IdentitiesOptions): Identities {
     if (grants.get(device)?.publicKey !== publicKey) end(device)
     const grant = grants.get(device) ?? begin(device, publicKey)
     const token = grants.renew(device, grant)
-    const mqttPassword = await grant.mqttPassword.catch((cause: unknown) => {
+    const login = await grant.mqttLogin.catch((cause: unknown) => {
       if (grants.get(device) === grant) end(device)
       throw new NotAdmitted(cause)
     })
     if (request.pins) store.setDevicePins(device, request.pins)
     const pins = options.tlsPins?.()
-    return { v: 1, token, validForS: grantMs / 1_000, mqttPassword, renewKeyInS: secondsOf(result.renewKeyInMs), pins }
+    const mqtt = { mqttPassword: login?.password, mqttClientId: login?.clientId, mqttQos: login?.subscribeQos }
+    return { v: 1, token, validForS: grantMs / 1_000, ...mqtt, renewKeyInS: secondsOf(result.renewKeyInMs), pins }
   }
 
   function renewKey(request: RenewKeyRequest, from: string): RenewKeyReply {
@@ -140,10 +142,10 @@ export function createIdentities(options: IdentitiesOptions): Identities {
   }
 
   function begin(device: string, publicKey: string) {
-    const mqttPassword = Promise.resolve(options.onGrant?.(device))
-    // A rejection is handled where the password is awaited.
-    mqttPassword.catch(() => {})
-    return grants.begin(device, publicKey, mqttPassword)
+    const login = Promise.resolve(options.onGrant?.(device))
+    // A rejection is handled where the login is awaited.
+    login.catch(() => {})
+    return grants.begin(device, publicKey, login)
   }
 
   function end(device: string): void {

@@ -9,7 +9,9 @@ import type { Progress } from '../../core/kit/base/progress.ts'
 import { withTimeout } from '../../core/kit/base/with-timeout.ts'
 import { isLoginRefused } from '../../core/wire/protocol/connack.ts'
 import { bridgeStateDelivery, deviceDelivery, leavesTo, pairsOf, publishOptions } from '../../core/wire/protocol/delivery.ts'
+import type { MqttLogin } from '../../core/wire/protocol/identity.ts'
 import { BridgeState, DeviceState } from '../../core/wire/protocol/messages.ts'
+import { brokerNodes, brokerServers } from '../../core/wire/protocol/mqtt-url.ts'
 import { readMessage } from '../../core/wire/protocol/read-message.ts'
 import { allDevices, bridgeStateTopic, type DeviceTopic, deviceTopic, parseDeviceTopic } from '../../core/wire/protocol/topics.ts'
 
@@ -23,11 +25,12 @@ const goodbyeTimeoutMs = 2_000
 const retained = publishOptions(bridgeStateDelivery)
 
 export interface ControlOptions {
+  /** Of several nodes, separated by commas. */
   readonly url: string
   /** Opens a connection to it within this process. Absent: by network. */
   readonly openStream?: (() => Duplex) | undefined
-  /** Bearer token for the broker. */
-  readonly password?: string | undefined
+  /** Absent: the broker asks for none. */
+  readonly login?: MqttLogin | undefined
   readonly fleet: string
   readonly bridge: string
   /** Persisted start counter: it tells our state from the late will of an earlier start. */
@@ -83,7 +86,7 @@ export interface BrokerLink {
  * @throws BrimError BROKER_UNREACHABLE, NOT_AUTHORIZED
  */
 export async function connectControl(options: ControlOptions): Promise<BrokerLink> {
-  const { url, fleet, bridge, birth, accepts = () => true, clock, logger } = options
+  const { url, login, fleet, bridge, birth, accepts = () => true, clock, logger } = options
   const topic = bridgeStateTopic(fleet, bridge)
   let current: BridgeState['state'] = 'ready'
   /** A broker in this process has no other bridge. */
@@ -100,9 +103,9 @@ export async function connectControl(options: ControlOptions): Promise<BrokerLin
   const settings: IClientOptions = {
     // By default each packet is described for a log that is off.
     log: () => {},
-    clientId: `bridge-${bridge}`,
+    clientId: login?.clientId ?? `bridge-${bridge}`,
     protocolVersion: 4,
-    ...(options.password === undefined ? {} : { username: `bridge-${bridge}`, password: options.password }),
+    ...(login ? { username: `bridge-${bridge}`, password: login.password } : {}),
     clean: true,
     resubscribe: false,
     // A restarted broker may refuse our credentials at first.
@@ -110,7 +113,12 @@ export async function connectControl(options: ControlOptions): Promise<BrokerLin
     will: { topic, payload: Buffer.from(JSON.stringify({ v: 1, state: 'lost', birth, at: nowIso() })), ...retained },
   }
   const { openStream } = options
-  const client = openStream ? new MqttClient(openStream, settings) : connect(url, settings)
+  const subscribeQos = login?.subscribeQos
+  // Within this process nothing is lost, and each acknowledgement would be a packet of its own.
+  const qos = openStream ? 0 : subscribeQos
+  const client = openStream
+    ? new MqttClient(openStream, settings)
+    : connect(brokerNodes(url)[0]!, { ...settings, servers: brokerServers(url) })
   // The absence of an external broker is no fault of this process.
   const expectation = openStream ? options.progress?.expect('control plane') : undefined
   const publishState = () => {
@@ -160,7 +168,7 @@ export async function connectControl(options: ControlOptions): Promise<BrokerLin
   }
   function subscribeHome(home: HomeTraffic): void {
     const { filters } = home
-    client.subscribe([...filters], { qos: 1 }, (err) => {
+    client.subscribe([...filters], { qos: subscribeQos ?? 1 }, (err) => {
       if (err && client.connected) logger.warn({ err, filters }, 'the broker refuses topics of Home Assistant: docs/brokers.md')
     })
     home.onConnect(retain)
@@ -169,9 +177,8 @@ export async function connectControl(options: ControlOptions): Promise<BrokerLin
     expectation?.rest()
     disableNagle(client.stream)
     const filters = Object.fromEntries([
-      // Within this process nothing is lost, and each acknowledgement would be a packet of its own.
-      ...leavesTo('bridge').map((leaf) => [allDevices(fleet, leaf), { qos: openStream ? 0 : deviceDelivery[leaf].qos }]),
-      [topic, { qos: retained.qos }],
+      ...leavesTo('bridge').map((leaf) => [allDevices(fleet, leaf), { qos: qos ?? deviceDelivery[leaf].qos }]),
+      [topic, { qos: subscribeQos ?? retained.qos }],
     ])
     client.subscribe(filters, (err) => {
       if (!err || !client.connected) return
@@ -181,7 +188,10 @@ export async function connectControl(options: ControlOptions): Promise<BrokerLin
     })
     if (options.home) subscribeHome(options.home)
     if (!mayShare) return publishState()
-    const own = pairsOf(leavesTo('bridge')).map((leaf) => [allDevices(fleet, leaf, bridge), { qos: deviceDelivery[leaf].qos }])
+    const own = pairsOf(leavesTo('bridge')).map((leaf) => [
+      allDevices(fleet, leaf, bridge),
+      { qos: qos ?? deviceDelivery[leaf].qos },
+    ])
     client.subscribe(Object.fromEntries(own), (err, granted = []) => {
       // The rules of the broker may be older than these topics.
       hasOwnTopics = !err && granted.every(({ qos }) => qos < 128)

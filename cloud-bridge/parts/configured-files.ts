@@ -1,7 +1,7 @@
 import { readPicePrompts } from '../../core/answer/sketch/load-prompts.ts'
 import { readApiKey } from '../../core/answer/upstream/api-key.ts'
 import { readManifest } from '../../core/model/bundle/bundle.ts'
-import { readHookSecret, readLogin } from '../broker/broker-secrets.ts'
+import { readAdmin, readHookSecret } from '../broker/broker-secrets.ts'
 import type { BridgeConfig } from '../config.ts'
 import { readPair } from '../http/certificate.ts'
 
@@ -13,7 +13,7 @@ export async function readConfiguredFiles({ servedBundles, tls, upstreams, broke
   for (const bundle of servedBundles) await readManifest(bundle)
   if (tls) readPair(tls)
   for (const { keyFile } of upstreams) if (keyFile !== undefined) readApiKey(keyFile)
-  if (broker?.adminFile !== undefined) readLogin(broker.adminFile)
+  if (broker?.adminFile !== undefined) readAdmin(broker.adminFile)
   if (broker?.hookSecretFile !== undefined) readHookSecret(broker.hookSecretFile)
   if (picePrompts !== undefined) await readPicePrompts(picePrompts)
 }

@@ -1,5 +1,5 @@
 import { clientName } from '../../core/answer/api/request.ts'
-import { mqttPath } from '../../core/wire/protocol/mqtt-url.ts'
+import { brokerNodes, brokerPort, mqttPath } from '../../core/wire/protocol/mqtt-url.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
 import { enrolmentRefusal } from '../identity/exposure.ts'
 import { createIdentities, type Identities } from '../identity/identities.ts'
@@ -22,6 +22,7 @@ export function openIdentities(
   broker: ControlBroker,
   { serving, plane }: OpenServing,
 ): Identities {
+  const nodes = broker.url === undefined ? [] : brokerNodes(broker.url)
   const identities = createIdentities({
     store: identityStore,
     grants,
@@ -40,9 +41,10 @@ export function openIdentities(
     },
     refusal: enrolmentRefusal(config),
     controlPlane: {
-      ...(broker.url === undefined ? { mqttPath } : { mqttPort: Number(new URL(broker.url).port) }),
+      ...(nodes[0] === undefined ? { mqttPath } : { mqttPort: brokerPort(nodes[0]) }),
       mqttTls: certificate !== undefined,
-      mqttUrl: broker.external ? broker.url : undefined,
+      mqttUrl: broker.external ? nodes[0] : undefined,
+      mqttUrls: nodes.length > 1 ? nodes : undefined,
     },
     onEnrolled: (device, labels) => void devices.labels.change(device, { set: labels, unset: [] }),
     onGrant: (device) => broker.admit(device),

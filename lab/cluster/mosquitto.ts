@@ -1,23 +1,18 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
+import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { systemClock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import { projectRoot } from '../../core/kit/base/version.ts'
-import { endingWithParent } from './ending-with-parent.ts'
 import { freePort } from './free-port.ts'
+import { endProcess, startListening } from './listening-process.ts'
 
 /** The configuration that docs/brokers.md recommends to operators. */
 const recommendedConfig = fileURLToPath(new URL('docs/brokers/mosquitto.conf', projectRoot))
 const pluginName = 'mosquitto_dynamic_security.so'
 const admin = { name: 'brim-admin', password: 'for-tests-on-loopback' }
-const attempts = 200
-const betweenAttemptsMs = 25
 
 /** A real mosquitto as a process, on a free loopback port. */
 export interface Mosquitto extends AsyncDisposable {
@@ -55,7 +50,8 @@ export async function startMosquitto({ guarded }: { guarded: boolean }): Promise
     if (init.status !== 0) throw new Error(`mosquitto_ctrl exited with ${init.status}: ${init.stderr}`)
     await writeFile(adminFile, `${admin.name}:${admin.password}\n`, { mode: 0o600 })
   }
-  let child = await launch(config, port)
+  const launch = () => startListening(['mosquitto', '-c', config], port)
+  let child = await launch()
   return {
     url: `mqtt://127.0.0.1:${port}`,
     get pid() {
@@ -63,11 +59,11 @@ export async function startMosquitto({ guarded }: { guarded: boolean }): Promise
     },
     adminFile: guarded ? adminFile : undefined,
     async restart() {
-      await end(child, 'SIGKILL')
-      child = await launch(config, port)
+      await endProcess(child, 'SIGKILL')
+      child = await launch()
     },
     async [Symbol.asyncDispose]() {
-      await end(child, 'SIGTERM')
+      await endProcess(child, 'SIGTERM')
       await rm(dir, { recursive: true, force: true })
     },
   }
@@ -91,33 +87,4 @@ function pluginPath(): string | undefined {
   const roots = ['/usr/lib', '/usr/local/lib', '/opt/homebrew/lib'].filter((root) => existsSync(root))
   const folders = roots.flatMap((root) => [root, ...readdirSync(root).map((name) => join(root, name))])
   return folders.map((folder) => join(folder, pluginName)).find((path) => existsSync(path))
-}
-
-async function launch(config: string, port: number): Promise<ChildProcess> {
-  const command = [...endingWithParent(), 'mosquitto', '-c', config]
-  const child = spawn(command[0]!, command.slice(1), { stdio: 'ignore' })
-  for (let attempt = 0; attempt < attempts; attempt++) {
-    if (child.exitCode !== null) throw new Error(`mosquitto exited with ${child.exitCode}`)
-    if (await isListening(port)) return child
-    await systemClock.sleep(betweenAttemptsMs)
-  }
-  await end(child, 'SIGKILL')
-  throw new Error(`mosquitto did not listen within ${(attempts * betweenAttemptsMs) / 1_000} s`)
-}
-
-async function end(child: ChildProcess, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return
-  const exited = once(child, 'exit')
-  child.kill(signal)
-  await exited
-}
-
-async function isListening(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1')
-  const connected = await new Promise<boolean>((resolve) => {
-    socket.once('connect', () => resolve(true))
-    socket.once('error', () => resolve(false))
-  })
-  socket.destroy()
-  return connected
 }

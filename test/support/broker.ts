@@ -6,6 +6,7 @@ import { BridgeLimits } from '../../cloud-bridge/limits.ts'
 import { systemClock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { startMosquitto as launchMosquitto, mosquittoProblem } from '../../lab/cluster/mosquitto.ts'
+import { natsProblem } from '../../lab/cluster/nats.ts'
 import { isMissing } from './prerequisites.ts'
 import { silentLogger } from './silent-logger.ts'
 
@@ -43,6 +44,12 @@ export async function startBroker({ limits = {}, logger = silentLogger() }: Test
 export function mosquittoMissing(program: 'mosquitto' | 'mosquitto_sub' = 'mosquitto'): boolean {
   if (program === 'mosquitto_sub') return isMissing(program, spawnSync(program, ['--help']).error === undefined)
   const problem = mosquittoProblem()
+  return problem !== undefined && isMissing(problem, false)
+}
+
+/** Whether to skip a test that needs NATS. @throws Error under CI=true */
+export function natsMissing(): boolean {
+  const problem = natsProblem()
   return problem !== undefined && isMissing(problem, false)
 }
 

@@ -31,7 +31,7 @@ export async function startExpandingBridge(dir: string) {
   const control = await connectControl({
     url: broker.url!,
     openStream: broker.openStream,
-    password: access.grants.ownToken,
+    login: { password: access.grants.ownToken },
     fleet: config.fleet,
     bridge: config.id,
     birth: stores.birth,

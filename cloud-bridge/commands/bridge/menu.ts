@@ -14,6 +14,7 @@ export const menu: Menu = {
     key: ['API keys of operators and programs: create, list, revoke', () => import('./key/menu.ts')],
     audit: ['show the audit log: changes and refused attempts, the newest first', () => import('./audit.ts')],
     tls: ['TLS keys: announce the next one before the certificate is replaced', () => import('./tls/menu.ts')],
+    'nats-keys <folder>': ['create the keys by which a bridge administers a NATS cluster', () => import('./nats-keys.ts')],
     'support-bundle': ['write what helps to find a fault, without secrets and prompts', () => import('./support-bundle.ts')],
     'drain <node>': ['send the devices of one of several processes to the others', () => import('./drain.ts')],
     backup: ['copy the databases and the TLS key of a bridge into a new folder, while it runs', () => import('./backup.ts')],

@@ -50,6 +50,11 @@ export const EnrolReply = z.object({
     .meta({ examples: ['mqtts://10.0.0.6:8883'] })
     .optional()
     .describe('Address of an external broker, with its own certificate; replaces `mqttPort` and `mqttTls`.'),
+  mqttUrls: z
+    .array(z.url({ protocol: /^mqtts?$/ }).meta({ examples: ['mqtts://10.0.0.6:8883'] }))
+    .max(16)
+    .optional()
+    .describe('Addresses of all nodes of an external broker, if it has several; `mqttUrl` is the first.'),
 })
 export type EnrolReply = z.infer<typeof EnrolReply>
 
@@ -65,6 +70,15 @@ export const GrantRequest = z.object({
 })
 export type GrantRequest = z.infer<typeof GrantRequest>
 
+/** How a client logs in at the broker of its bridge. */
+export interface MqttLogin {
+  readonly password: string
+  /** Undefined: `device-<id>` or `bridge-<id>`. */
+  readonly clientId?: string | undefined
+  /** QoS of subscriptions; undefined: as the topics say. */
+  readonly subscribeQos?: 0 | undefined
+}
+
 export const GrantReply = z.object({
   v,
   token: z.string().min(1).max(1_000).describe('Bearer token.'),
@@ -72,9 +86,18 @@ export const GrantReply = z.object({
   mqttPassword: z
     .string()
     .min(1)
-    .max(200)
+    .max(10_000)
     .optional()
     .describe('Password for the control plane, the same throughout the grant; absent: the token is the password.'),
+  mqttClientId: z
+    .string()
+    .regex(/^[\w-]{1,128}$/)
+    .optional()
+    .describe('Client id at the control plane; absent: `device-` and the id of the device.'),
+  mqttQos: z
+    .literal(0)
+    .optional()
+    .describe('QoS at which the device subscribes to the control plane; absent: as its topics say.'),
   pins: tlsPins
     .optional()
     .describe('The TLS key that the bridge shows, then those that it will show; absent: it has no TLS, or is an older bridge.'),

@@ -4,18 +4,29 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openBridgeKey } from '../../../agent/identity/bridge-key.ts'
 import { createCredentials } from '../../../agent/identity/credentials.ts'
 import { readEnrolments } from '../../../agent/identity/enrolment.ts'
-import { readLogin } from '../../../cloud-bridge/broker/broker-secrets.ts'
+import { type BrokerLogin, readAdmin } from '../../../cloud-bridge/broker/broker-secrets.ts'
 import { driveMosquitto } from '../../../cloud-bridge/broker/driven-mosquitto.ts'
+import { driveNats } from '../../../cloud-bridge/broker/driven-nats.ts'
 import { connectDynamicSecurity } from '../../../cloud-bridge/broker/dynamic-security.ts'
+import type { NatsAdmin } from '../../../cloud-bridge/broker/nats-admin.ts'
 import { requiresAuth } from '../../../cloud-bridge/identity/exposure.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { type Mosquitto, startMosquitto } from '../../../lab/cluster/mosquitto.ts'
+import { type Nats, startNats } from '../../../lab/cluster/nats.ts'
 import { portOf, startRelay, through } from '../../../lab/cluster/relay.ts'
 import { startAgentWorld } from '../../support/agent-world.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { brim } from '../../support/brim.ts'
-import { closed, mosquittoMissing, mqttClient, startMosquitto as startOpenMosquitto, watchTopic } from '../../support/broker.ts'
+import {
+  closed,
+  mosquittoMissing,
+  mqttClient,
+  natsMissing,
+  startBroker,
+  startMosquitto as startOpenMosquitto,
+  watchTopic,
+} from '../../support/broker.ts'
 import { captureIo } from '../../support/captured-io.ts'
 import { enrolDevice } from '../../support/enrol-device.ts'
 import { silentLogger } from '../../support/silent-logger.ts'
@@ -45,6 +56,19 @@ describe('an external broker without authentication', () => {
     await expect.poll(health, { timeout: 10_000 }).toMatchObject(both)
   })
 
+  it('is every address that enrolling devices receive, where it has several nodes', async () => {
+    await using broker = await startBroker()
+    const url = `${broker.url},${broker.url.replace('127.0.0.1', 'localhost')}`
+    await using world = await startAgentWorld({ bridge: { broker: { url }, auth: false } })
+    const store = openIdentityStore(join(world.dir, 'bridge'))
+    await enrolDevice(world, store, 'orin')
+    store.close()
+    expect(readEnrolments(join(world.dir, 'orin'))).toMatchObject([{ mqttUrl: url, foreignBroker: true }])
+    const { apiUrl } = await world.startAgent({ id: 'orin', bridges: undefined })
+    const health = async () => (await fetch(`${apiUrl}/health`)).json()
+    await expect.poll(health, { timeout: 10_000 }).toMatchObject({ broker: 'connected', bridge: 'connected' })
+  })
+
   it.skipIf(missing)('is the address that enrolling devices receive, whatever certificate it shows', async () => {
     await using broker = await startOpenMosquitto()
     await using world = await startAgentWorld({ bridge: { broker: { url: broker.url }, auth: false } })
@@ -71,12 +95,12 @@ describe('an external broker without authentication', () => {
 describe('a mosquitto that a bridge drives', () => {
   const idle = { fleet: 'default', bridge: 'bridge-1', lastState: () => undefined, clock: systemClock, logger: silentLogger() }
   const drive = (mosquitto: Mosquitto, options: Partial<Parameters<typeof driveMosquitto>[0]> = {}) =>
-    driveMosquitto({ ...idle, url: mosquitto.url, admin: readLogin(mosquitto.adminFile ?? ''), ...options })
+    driveMosquitto({ ...idle, url: mosquitto.url, admin: readAdmin(mosquitto.adminFile ?? '') as BrokerLogin, ...options })
   const administer = (mosquitto: Mosquitto) =>
     connectDynamicSecurity({
       url: mosquitto.url,
       clientId: 'test-admin',
-      admin: readLogin(mosquitto.adminFile ?? ''),
+      admin: readAdmin(mosquitto.adminFile ?? '') as BrokerLogin,
       onReconnect: () => {},
       clock: systemClock,
       logger: silentLogger(),
@@ -85,7 +109,7 @@ describe('a mosquitto that a bridge drives', () => {
   it.skipIf(missing)('rejects devices of an earlier start of the bridge, and retains their state as lost', async () => {
     await using mosquitto = await startMosquitto({ guarded: true })
     const before = await drive(mosquitto)
-    const login = { username: 'device-a', password: (await before.admit('a'))! }
+    const login = { username: 'device-a', password: (await before.admit('a'))!.password }
     const device = await mqttClient(mosquitto.url, 'device-a', login)
     const cut = closed(device)
     await device.publishAsync(stateOf('a'), 'ready', { qos: 1, retain: true })
@@ -96,7 +120,7 @@ describe('a mosquitto that a bridge drives', () => {
     await expect(mqttClient(mosquitto.url, 'device-a', login)).rejects.toThrow(/not authorized/i)
     await using watcher = await watchTopic(mosquitto.url, stateOf('a'), {
       username: 'bridge-bridge-1',
-      password: after.password!,
+      password: after.login!.password,
     })
     await expect.poll(() => watcher.messages.map(({ text }) => JSON.parse(text))).toMatchObject([{ state: 'lost', birth: 4 }])
     await after.close()
@@ -107,8 +131,8 @@ describe('a mosquitto that a bridge drives', () => {
     async () => {
       await using mosquitto = await startMosquitto({ guarded: true })
       const broker = await drive(mosquitto)
-      const password = (await broker.admit('a'))!
-      const gone = (await broker.admit('gone'))!
+      const password = (await broker.admit('a'))!.password
+      const gone = (await broker.admit('gone'))!.password
       const security = await administer(mosquitto)
       for (const username of ['device-a', 'bridge-bridge-1']) await security.run([{ command: 'deleteClient', username }])
       await security.close()
@@ -122,7 +146,7 @@ describe('a mosquitto that a bridge drives', () => {
         return 'connected'
       }
       await expect.poll(() => login('device-a', password), { timeout: 10_000 }).toBe('connected')
-      await expect.poll(() => login('bridge-bridge-1', broker.password!), { timeout: 10_000 }).toBe('connected')
+      await expect.poll(() => login('bridge-bridge-1', broker.login!.password), { timeout: 10_000 }).toBe('connected')
       await expect.poll(() => login('device-gone', gone).catch(String), { timeout: 10_000 }).toMatch(/not authorized/i)
       await broker.close()
     },
@@ -137,7 +161,7 @@ describe('a mosquitto that a bridge drives', () => {
       await client.endAsync()
       return 'connected'
     }
-    const before = (await broker.admit('a'))!
+    const before = (await broker.admit('a'))!.password
     expect(await login(before)).toBe('connected')
     relay.target = 1
     relay.cut()
@@ -145,7 +169,7 @@ describe('a mosquitto that a bridge drives', () => {
     let after = ''
     // Rejected until the bridge has noticed that its broker is unreachable.
     const admit = async () => {
-      after = (await broker.admit('a'))!
+      after = (await broker.admit('a'))!.password
       return 'admitted'
     }
     await expect.poll(() => admit().catch(String), { timeout: 10_000 }).toBe('admitted')
@@ -194,7 +218,7 @@ describe('a mosquitto that a bridge drives', () => {
   it.skipIf(missing)('is named in the error when it is unreachable or rejects its administrator', async () => {
     await using mosquitto = await startMosquitto({ guarded: true })
     const { url } = mosquitto
-    const admin = readLogin(mosquitto.adminFile ?? '')
+    const admin = readAdmin(mosquitto.adminFile ?? '') as BrokerLogin
     await expect(drive(mosquitto, { admin: { username: 'brim-admin', password: 'wrong' } })).rejects.toMatchObject({
       code: 'NOT_AUTHORIZED',
       message: expect.stringContaining(url),
@@ -202,6 +226,55 @@ describe('a mosquitto that a bridge drives', () => {
     await mosquitto[Symbol.asyncDispose]()
     const unreachable = driveMosquitto({ ...idle, url, admin, connectTimeoutMs: 200 })
     await expect(unreachable).rejects.toMatchObject({ code: 'BROKER_UNREACHABLE', message: expect.stringContaining(url) })
+  })
+})
+
+describe('a NATS that a bridge drives', () => {
+  const drive = (nats: Pick<Nats, 'url' | 'adminFile'>) =>
+    driveNats({
+      url: nats.url,
+      admin: readAdmin(nats.adminFile) as NatsAdmin,
+      fleet: 'default',
+      bridge: 'bridge-1',
+      clock: systemClock,
+      logger: silentLogger(),
+    })
+
+  it.skipIf(natsMissing())('disconnects and rejects devices of an earlier start of the bridge', async () => {
+    await using nats = await startNats(1)
+    const before = await drive(nats)
+    const login = (await before.admit('a'))!
+    const join = ({ clientId = '', password }: typeof login) => mqttClient(nats.url, clientId, { username: 'device-a', password })
+    const cut = closed(await join(login))
+    await before.close()
+    const after = await drive(nats)
+    await cut
+    await expect(join(login)).rejects.toThrow(/not authorized/i)
+    await (await join((await after.admit('a'))!)).endAsync()
+    await after.close()
+  })
+
+  it.skipIf(natsMissing())('is named in the error when it is unreachable, or has other keys', async () => {
+    await using nats = await startNats(1)
+    await using other = await startNats(1)
+    const { servers } = readAdmin(nats.adminFile) as NatsAdmin
+    const foreign = { ...(readAdmin(other.adminFile) as NatsAdmin), servers }
+    const message = expect.stringContaining(servers[0]!)
+    const adminFile = fileOf(JSON.stringify(foreign))
+    await expect(drive({ url: nats.url, adminFile })).rejects.toMatchObject({ code: 'NOT_AUTHORIZED', message })
+    await nats[Symbol.asyncDispose]()
+    const own = fileOf(JSON.stringify({ ...foreign, servers }))
+    await expect(drive({ url: nats.url, adminFile: own })).rejects.toMatchObject({ code: 'BROKER_UNREACHABLE', message })
+  })
+
+  it.skipIf(natsMissing())('is refused where a node accepts every client', async () => {
+    await using nats = await startNats(1)
+    await using open = await startBroker()
+    const url = `${nats.url},${open.url}`
+    await expect(drive({ ...nats, url })).rejects.toMatchObject({
+      code: 'CONFIG_INVALID',
+      message: expect.stringContaining(open.url),
+    })
   })
 })
 
@@ -214,11 +287,12 @@ function fileOf(text: string, mode = 0o600): string {
 
 describe('the file of a secret', () => {
   it('is read only when it is private and holds a name and a password', () => {
-    expect(readLogin(fileOf('admin:se:cret\n'))).toEqual({ username: 'admin', password: 'se:cret' })
+    expect(readAdmin(fileOf('admin:se:cret\n'))).toEqual({ username: 'admin', password: 'se:cret' })
     const open = fileOf('admin:secret', 0o640)
-    expect(() => readLogin(open)).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID', hint: `chmod 600 ${open}` }))
-    expect(() => readLogin(fileOf('secret'))).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID' }))
-    expect(() => readLogin(join(dir.path, 'none'))).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID' }))
+    expect(() => readAdmin(open)).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID', hint: `chmod 600 ${open}` }))
+    for (const text of ['secret', '{', '{"servers":[]}'])
+      expect(() => readAdmin(fileOf(text))).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID' }))
+    expect(() => readAdmin(join(dir.path, 'none'))).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID' }))
   })
 })
 
@@ -237,6 +311,7 @@ describe('the address of an external broker', () => {
     [{ broker: { url: here }, enrolled: true }, 'CONFIG_INVALID', /which devices may connect/],
     [{ broker: { url: here, adminFile: 'a' }, auth: false }, 'CONFIG_INVALID', /requires authentication/],
     [{ broker: { url: there } }, 'LISTEN_REFUSED', /without authentication/],
+    [{ broker: { url: `${here},${there}` } }, 'LISTEN_REFUSED', /broker.example:8883.*without authentication/],
     [{ broker: { url: 'mqtt://10.0.0.9:1883', adminFile: 'a' } }, 'LISTEN_REFUSED', /plain text/],
     [
       { broker: { url: here, adminFile: 'a' }, host: '10.0.0.1', plaintext: true },
@@ -250,6 +325,7 @@ describe('the address of an external broker', () => {
 
   it.each([
     [['--broker', 'http://127.0.0.1'], /--broker http.* must be a URL/],
+    [['--broker', 'mqtt://127.0.0.1,http://127.0.0.1'], /--broker .* must be a URL/],
     [['--broker', 'mqtt://name:secret@127.0.0.1'], /must not contain a name or password/],
     [['--broker-admin-file', 'admin'], /--broker is missing/],
     [['--broker', 'mqtt://127.0.0.1', '--mqtt-port', '1883'], /mutually exclusive/],

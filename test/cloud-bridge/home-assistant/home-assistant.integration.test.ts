@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { MqttClient } from 'mqtt'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { readLogin } from '../../../cloud-bridge/broker/broker-secrets.ts'
+import { type BrokerLogin, readAdmin } from '../../../cloud-bridge/broker/broker-secrets.ts'
 import { connectDynamicSecurity } from '../../../cloud-bridge/broker/dynamic-security.ts'
 import type { BridgeSettings } from '../../../cloud-bridge/config.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
@@ -223,7 +223,7 @@ describe('access of Home Assistant where proof is required', () => {
     const security = await connectDynamicSecurity({
       url: mosquitto.url,
       clientId: 'test-admin',
-      admin: readLogin(adminFile),
+      admin: readAdmin(adminFile) as BrokerLogin,
       onReconnect: () => {},
       clock: systemClock,
       logger: silentLogger(),
