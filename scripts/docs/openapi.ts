@@ -10,6 +10,7 @@ import {
   FleetEvent,
   LatestTelemetry,
   LogLine,
+  SharedDatabase,
   TelemetrySample,
 } from '../../core/wire/protocol/http/devices.ts'
 import { ErrorResponse } from '../../core/wire/protocol/http/error-response.ts'
@@ -37,6 +38,7 @@ const shared: Readonly<Record<string, z.ZodType>> = {
   LoggedStep,
   Model,
   ServedBundle,
+  SharedDatabase,
   StoredJobEvent,
   Submitted,
   TelemetrySample,

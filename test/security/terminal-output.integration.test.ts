@@ -183,6 +183,7 @@ const local = [
   'bridge config check',
   'bridge config show',
   'bridge migrate',
+  'bridge nats-keys',
   'bridge restore',
   'bridge run',
   'bridge support-bundle',

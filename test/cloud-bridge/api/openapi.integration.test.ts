@@ -2,6 +2,7 @@ import { createHash, generateKeyPairSync, sign } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { bridgeRoutes } from '../../../cloud-bridge/api/bridge.ts'
 import { brokerHookRoutes } from '../../../cloud-bridge/api/broker-hooks.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
 import { projectRoot } from '../../../core/kit/base/version.ts'
@@ -146,6 +147,17 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     expect(document.paths['/metrics']?.get?.responses['200']?.content).toHaveProperty([type])
     expect(await response.text()).toContain('brim_build_info')
     compared.add(bridgeOperations.metrics)
+  })
+
+  it('about the processes that it consists of', async () => {
+    await call(bridgeOperations.nodes, {}, {}, 400)
+    // test/cloud-bridge/replica drains real ones.
+    const loads = [{ node: 'a', links: 1, sessions: 2, isDraining: false }]
+    const node = { describe: () => ({ primary: 'a', nodes: ['a', 'b'], loads, failure: null }), setDraining: async () => {} }
+    const others = { health: () => ({}) as never, steps: () => [], metrics: async () => '' }
+    await using http = await startTestHttp([bridgeRoutes({ ...others, node })])
+    for (const operation of [bridgeOperations.nodes, bridgeOperations.drain, bridgeOperations.undrain])
+      await call(operation, { node: 'a' } as never, { url: http.url })
   })
 
   it('about its page', async () => {
@@ -295,6 +307,9 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     // This bridge has no TLS; test/cloud-bridge/identity rotates the key of one that has.
     await call(adminOperations.announcePin, {}, { body: { pin: 'A'.repeat(43) } }, 400)
     await call(adminOperations.withdrawPin, { pin: 'A'.repeat(43) }, {}, 404)
+    const { code } = (await call(adminOperations.createLogin, {})) as { code: string }
+    await call(adminOperations.exchangeLogin, {}, { body: { code } })
+    await call(adminOperations.exchangeLogin, {}, { body: { code } }, 404)
     await call(adminOperations.revokeKey, { id: 'none' }, {}, 404)
     await call(adminOperations.keys, {}, { headers: { authorization: 'Bearer none' } }, 401)
   })
@@ -310,7 +325,8 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     }
     const enrolment = { ...(await proof('enroll')), token: secret, publicKey: publicKey.export({ format: 'jwk' }).x }
     await call(identityOperations.enrol, {}, { body: enrolment })
-    await call(identityOperations.session, {}, { body: await proof('session') })
+    const { token: proven } = (await call(identityOperations.session, {}, { body: await proof('session') })) as { token: string }
+    await call(identityOperations.subject, {}, { headers: { authorization: `Bearer ${proven}` } })
     // Its key is not due for renewal for months.
     const renewal = { ...(await proof('session')), publicKey: enrolment.publicKey, newSignature: 'A'.repeat(86) }
     await call(identityOperations.renewKey, {}, { body: renewal }, 401)
