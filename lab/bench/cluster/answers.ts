@@ -12,8 +12,8 @@ export interface AnswerRun {
   readonly stallS: number | null
 }
 
-/** Half of them are greedy. */
-const questions = Array.from({ length: 4 }, (_, at) => ({
+/** One is greedy. */
+const questions = Array.from({ length: 2 }, (_, at) => ({
   prompt: `Question ${at + 1}: what does a lamp do at night?`,
   temperature: at % 2 === 0 ? 0 : 0.8,
   seed: at,
@@ -25,9 +25,7 @@ export type Expected = readonly (readonly number[])[]
 
 /** Their tokens while nothing disturbs them. @throws BrimError LINK_LOST */
 export async function undisturbed(apiUrl: string, signal: AbortSignal): Promise<Expected> {
-  const found: (readonly number[])[] = []
-  for (const question of questions) found.push((await askAgent(apiUrl, question, signal)).report.tokenIds)
-  return found
+  return Promise.all(questions.map(async (question) => (await askAgent(apiUrl, question, signal)).report.tokenIds))
 }
 
 /**
