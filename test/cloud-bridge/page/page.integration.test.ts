@@ -272,7 +272,7 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
     expect(await recorded.locator('.sketch li').allInnerTexts()).toEqual([hostile])
     expect(await recorded.locator('p.figures').innerText()).toBe('answering …')
     await recorded.getByRole('button', { name: 'Show all' }).click()
-    expect(await recorded.locator('.answer').innerText()).toBe('Roses like the sun. And water.')
+    await expect.poll(() => recorded.locator('.answer').innerText()).toBe('Roses like the sun. And water.')
     expect(await recorded.locator('.trace').innerText()).toMatch(/HAT rounds\s+2[\s\S]*Drafted\s+6, 4 accepted/)
     expect(await recorded.locator('p.figures').innerText()).toContain('<img src=x onerror=alert(1)>\\u202e')
     expect(await page.locator('main img').count()).toBe(0)
