@@ -136,7 +136,7 @@ export type UplinkAction =
       /** Rows at the end whose deep states come back. */
       readonly returned: number
       readonly paddedRows?: number | undefined
-      /** Whether its rows are those of a prompt, and not of a verification. */
+      /** Where frames of prompts are padded: whether its rows are those of a prompt, and not of a verification. */
       readonly ofPrompt?: boolean | undefined
       /** See FrameTree. */
       readonly tree?: { readonly kept: readonly number[]; readonly parents: readonly number[] } | undefined

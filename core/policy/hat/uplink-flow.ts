@@ -159,6 +159,7 @@ export class UplinkFlow {
     this.#frames.push({ id: this.#lastId, rows: to - from })
     // The only row of a prompt looks like its other frames only where those are padded.
     const padded = ofPrompt && (paddedPromptRows !== undefined || !verifies) ? paddedPromptRows : paddedRows
-    this.#emit({ kind: 'exchange', frame: this.#lastId, from, to, returned, tree, paddedRows: padded, ofPrompt })
+    const what = paddedPromptRows === undefined ? {} : { ofPrompt }
+    this.#emit({ kind: 'exchange', frame: this.#lastId, from, to, returned, tree, paddedRows: padded, ...what })
   }
 }
