@@ -302,9 +302,6 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     await call(adminOperations.keys, {})
     await call(adminOperations.devices, {})
     await call(adminOperations.whoami, {})
-    const { code } = (await call(adminOperations.createLogin, {})) as { code: string }
-    await call(adminOperations.exchangeLogin, {}, { body: { code } })
-    await call(adminOperations.exchangeLogin, {}, { body: { code } }, 404)
     await call(adminOperations.audit, {}, { query: { limit: 5 } })
     await call(adminOperations.tls, {})
     // This bridge has no TLS; test/cloud-bridge/identity rotates the key of one that has.
