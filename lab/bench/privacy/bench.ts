@@ -60,7 +60,7 @@ export const privacyBench = tabledBench<PrivacyRun>({
     ],
     promptFoundByFrames: [promptFound(false)],
     promptFoundByPacedFrames: [promptFound(true)],
-    tbtOverPlain: [paced, { max: 1.05 }],
+    tbtPacedOverPlain: [paced, { max: 1.05 }],
   },
   measure: (context) => privacyRuns(context.quick ? quickPlan : fullPlan, context),
   show(document) {
