@@ -11,7 +11,7 @@ const localMs = 2_000
 const searchMs = 3_000
 
 /**
- * A device that has enrolled nowhere, and is told of no bridge, looks once for those in its network, and logs how it would enrol.
+ * A device that is not enrolled, and has no bridge configured, looks once for those in its network, and logs how it would enrol.
  * @param at where; absent: in every network of this machine
  */
 export function searchBridges(

@@ -17,8 +17,8 @@ export interface SketchRecord {
   readonly goesOn?: Pick<SketchPlan, 'level' | 'sketchTokens'>
   /** l: expected length of the answer, in tokens of the LLM. */
   readonly expectedTokens: number
-  /** What the client has of the answer before its sentences, and how many of the first lines that is. Absent in logs of older releases. */
-  readonly opening?: { readonly pieces: readonly OpeningPiece[]; readonly lines: number }
+  /** What the client has of the answer before its sentences: the first lines. Absent in logs of older releases. */
+  readonly opening?: readonly OpeningPiece[]
   /** As in `SketchPlan`; absent: whatever is left of f(l). */
   readonly withinS?: number
   /** Predicted, from the end of the sketch. */

@@ -81,7 +81,7 @@ export class PiceAnswer {
     const record = written[at] as FullRecord | SketchRecord
     if (record.kind === 'full') return yield* this.#llmAnswer.resumed(record, written.slice(at + 1), this.#hasSketch)
     const sentences = written.filter((each): each is SentenceRecord => 'kind' in each && each.kind === 'sentence')
-    this.#opening = record.opening?.pieces ?? []
+    this.#opening = record.opening ?? []
     yield* openingDeltas(this.#parts.llm, this.#opening)
     yield* this.#sketch((sketched) => sketched.resumed(record, sentences))
   }
@@ -169,7 +169,7 @@ export class PiceAnswer {
     if (reason) yield* this.#full(reason)
   }
 
-  /** @param learn is told the length of an answer that ends by itself. @throws BrimError of the LLM */
+  /** @param learn gets the length of an answer that ends by itself. @throws BrimError of the LLM */
   async *#full(reason: string, learn?: (tokens: number) => void): AsyncGenerator<TextDelta, void> {
     const options = { hidesSketch: this.#hasSketch, learn, opening: this.#opening }
     for (let refusals = 1; ; refusals++) {

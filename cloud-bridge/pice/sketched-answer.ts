@@ -48,6 +48,7 @@ export class SketchedAnswer {
   readonly #parts: SketchingParts
   readonly #answer: AnswerToSketch
   readonly #texts: LineTexts
+  readonly #opened: OpenedLines
   #isShown = false
   #expansionMs: number | undefined
   /** Devices have let the deadline pass. */
@@ -57,6 +58,7 @@ export class SketchedAnswer {
     this.#parts = parts
     this.#answer = answer
     this.#texts = new LineTexts(parts.llm, parts.expander, answer.asked)
+    this.#opened = new OpenedLines(openingText(answer.opening))
   }
 
   /** Whether the client may have lines of the sketch. */
@@ -122,8 +124,8 @@ export class SketchedAnswer {
     this.#answer.records.figures.level = plan.level
     let lines: readonly string[] | SketchFailure
     let complete: readonly string[] = []
-    const opened = new OpenedLines(openingText(this.#answer.opening))
-    const early = this.#earlyText(expectedTokens, plan, opened)
+    const opened = this.#opened
+    const early = this.#earlyText(expectedTokens, plan)
     try {
       lines = yield* writeSketch(this.#parts, {
         id: this.#answer.id,
@@ -139,7 +141,7 @@ export class SketchedAnswer {
           this.#answer.records.begin()
           this.#isShown = true
           complete = [...sketch]
-          this.#beginEarly(sketch, expectedTokens, plan, opened, expansions)
+          this.#beginEarly(sketch, expectedTokens, plan, expansions)
           return this.#sketchDelta(sketch.slice(early?.records.length ?? opened.count))
         },
         text: (sketch) => early?.take(sketch, expansions.arrived) ?? [],
@@ -152,13 +154,13 @@ export class SketchedAnswer {
     if (typeof lines === 'string' && sent.length > 0) lines = complete.slice(0, maxSketchLines)
     if (typeof lines === 'string') return lines
     this.#answer.records.figures.sketchLines = lines.length
-    const record = this.#recordOf(lines, expectedTokens, plan, opened)
+    const record = this.#recordOf(lines, expectedTokens, plan)
     this.#answer.records.write(record)
     return yield* this.#expand(record, sent, expansions, sent.length)
   }
 
   /** Undefined: the request's form may still change the lines. */
-  #earlyText(expectedTokens: number, plan: SketchPlan, opened: OpenedLines): EarlyText | undefined {
+  #earlyText(expectedTokens: number, plan: SketchPlan): EarlyText | undefined {
     const { list, count, hasTitles, isPlain } = requestedForm(this.#answer.asked.messages)
     if (list || count !== undefined || hasTitles || isPlain) return undefined
     const { candidates } = this.#parts
@@ -168,10 +170,10 @@ export class SketchedAnswer {
       texts: this.#texts,
       candidates,
       maxTokens,
-      opening: { text: opened.text, records: this.#openingRecords(opened.lines) },
+      opening: { text: this.#opened.text, records: this.#openingRecords() },
       lineTokens: (lines) => (expectedTokens * this.#writtenShare(plan)) / lines.length,
       commit: (lines) =>
-        this.#answer.records.write({ ...this.#recordOf(lines, expectedTokens, plan, opened), goesOn: { level, sketchTokens } }),
+        this.#answer.records.write({ ...this.#recordOf(lines, expectedTokens, plan), goesOn: { level, sketchTokens } }),
       write: (record) => this.#answer.records.write(record),
     })
   }
@@ -182,35 +184,33 @@ export class SketchedAnswer {
   }
 
   /** Of its lines. The first one counts for all. */
-  #openingRecords(lines: readonly string[]): SentenceRecord[] {
-    return lines.map((line, at) => this.#texts.opening(parseLine(line), at, at === 0 ? openingTokens(this.#answer.opening) : 0))
+  #openingRecords(): SentenceRecord[] {
+    return this.#opened.lines.map((line, at) =>
+      this.#texts.opening(parseLine(line), at, at === 0 ? openingTokens(this.#answer.opening) : 0),
+    )
   }
 
-  #recordOf(lines: readonly string[], expectedTokens: number, plan: SketchPlan, opened: OpenedLines): SketchRecord {
+  #recordOf(lines: readonly string[], expectedTokens: number, plan: SketchPlan): SketchRecord {
     const { withinS, queueS, networkS } = plan
     const times = { expansionS: queueS + networkS + plan.expansionS, ...(withinS < Number.POSITIVE_INFINITY && { withinS }) }
-    const opening = { pieces: this.#answer.opening, lines: opened.count }
-    return { kind: 'sketch', lines, expectedTokens, ...times, opening, figures: { ...this.#answer.records.figures } }
+    const { opening, records } = this.#answer
+    return { kind: 'sketch', lines, expectedTokens, ...times, opening, figures: { ...records.figures } }
   }
 
   /** Idle devices need not wait for the end of the sketch. */
-  #beginEarly(
-    written: readonly string[],
-    expectedTokens: number,
-    plan: SketchPlan,
-    opened: OpenedLines,
-    expansions: Expansions,
-  ): void {
+  #beginEarly(written: readonly string[], expectedTokens: number, plan: SketchPlan, expansions: Expansions): void {
     // Headings may be dropped from plain text, so that lines would change places.
     if (requestedForm(this.#answer.asked.messages).isPlain) return
     const { expander } = this.#parts
     const lines = written.map(parseLine)
-    const sentences = lines.flatMap((line, at) => (at >= opened.count && isExpanded(line) && !expansions.has(at) ? [at] : []))
+    const sentences = lines.flatMap((line, at) =>
+      at >= this.#opened.count && isExpanded(line) && !expansions.has(at) ? [at] : [],
+    )
     const { sketchTokens: writtenTokens } = this.#answer.records.figures
     const { sketchTokens, sketchS } = plan
     const progress = { sketchTokens, sketchS, writtenTokens, lines: sentences.length }
     if (!mayBeginEarly(progress, () => expander.view())) return
-    const record = this.#recordOf(written, Math.max(1, Math.round(expectedTokens * this.#writtenShare(plan))), plan, opened)
+    const record = this.#recordOf(written, Math.max(1, Math.round(expectedTokens * this.#writtenShare(plan))), plan)
     expansions.begin(this.#expansionOf(record, lines, sentences, `${this.#answer.id}/${expansions.requests + 1}`))
   }
 
@@ -224,23 +224,22 @@ export class SketchedAnswer {
     expansions: Expansions,
     sent = 0,
   ): AsyncGenerator<TextDelta, SketchEnd> {
-    const { figures, opening } = record
-    const openingLines = opening?.lines ?? 0
+    const { figures } = record
+    const { text, count } = this.#opened
     const { maxTokens = Number.POSITIVE_INFINITY } = this.#answer.asked.request
-    const opened = { text: openingText(this.#answer.opening), lines: openingLines }
-    const sentences = new Sentences(record.lines, this.#parts.candidates, maxTokens, opened)
+    const sentences = new Sentences(record.lines, this.#parts.candidates, maxTokens, { text, lines: count })
     const { order } = sentences
     this.#answer.records.resetFigures(figures)
-    for (const line of this.#openingRecords(record.lines.slice(0, openingLines))) sentences.choose(line)
+    for (const line of this.#openingRecords()) sentences.choose(line)
     for (const sentence of written) this.#count(sentences, sentence)
     for (const sentence of order.missing) {
       const asWritten = this.#texts.asWritten(sentences.lines[sentence]!, sentence)
       if (asWritten) this.#take(sentences, asWritten)
     }
-    yield* [...sentences.ready()].slice(openingLines + sent)
+    yield* [...sentences.ready()].slice(count + sent)
     if (order.needsMore) yield* this.#fromDevices(record, sentences, expansions)
     // Sentences that are written together are complete sooner than a full answer that begins now.
-    if (order.missing.length === record.lines.length - openingLines && !this.#isLate) return 'expansion'
+    if (order.missing.length === record.lines.length - count && !this.#isLate) return 'expansion'
     if (order.needsMore) yield* this.#fromLlm(record, sentences)
     if (!order.isCut) this.#parts.planner.learnLength(undefined, order.sentTokens)
     const source = sentences.lastSource ?? this.#llmSource

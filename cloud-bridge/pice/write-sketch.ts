@@ -25,7 +25,7 @@ export interface SketchRequest {
   readonly signal: AbortSignal
   /** Lines that were written before an interruption; absent: none. */
   readonly before?: readonly string[]
-  /** What the client has of the answer: with its lines begin those that are told and returned. */
+  /** What the client has of the answer: the lines of `progress`, `text` and the result begin with its lines. */
   readonly opened: OpenedLines
   /** The LLM has written more tokens. */
   counted(tokens: number): void

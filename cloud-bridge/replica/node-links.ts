@@ -37,7 +37,7 @@ export class NodeLinks {
   #nodes: readonly AnnouncedNode[] = []
   /** Name of the node with the lease. */
   #primary: string | undefined
-  /** Links that were passed to a node since it was last heard of. */
+  /** Links that were passed to a node since its last announcement. */
   readonly #passed = new Map<string, number>()
   /** Since when it drains. */
   #drainingMs: number | undefined

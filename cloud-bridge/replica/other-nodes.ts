@@ -19,7 +19,7 @@ const maxReplyBytes = 4_096
 /** A node as the others reach it. */
 export type Target = Pick<Primary, 'url' | 'pin' | 'auth'>
 
-/** Two nodes that each take the other for the primary would pass a request on for ever: it is passed on once. */
+/** A request is forwarded once: two nodes that each take the other for the primary would forward it for ever. */
 export const isForwarded = ({ headers }: IncomingMessage): boolean => headers[forwardedHeader] !== undefined
 
 /** Passes on to other nodes what clients ask of this one. */

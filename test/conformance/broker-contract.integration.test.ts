@@ -42,7 +42,7 @@ describe.each(contractBrokers.filter(({ missing }) => !missing))('on $name', ({ 
     return { client, messages, texts, [Symbol.asyncDispose]: () => client.endAsync(true) }
   }
   const allStates = 'brim/v1/default/device/+/state'
-  /** What a bridge that connects now is told of the device's state. */
+  /** The device's state that a bridge gets which connects now. */
   async function stateAtReturn(id: string, node?: number): Promise<string | undefined> {
     // The states of all devices come in one go: soon after that of a device that has just published, they have come.
     const probe = await device('probe')

@@ -1,9 +1,9 @@
 import { afterEach, expect, it } from 'vitest'
 import { ControlLink } from '../../agent/link/control-link.ts'
-import { connectControl } from '../../cloud-bridge/link/control.ts'
 import { systemClock } from '../../core/kit/base/clock.ts'
 import { portOf, startRelay } from '../../lab/cluster/relay.ts'
 import { startBroker } from '../support/broker.ts'
+import { joinFleet } from '../support/join-fleet.ts'
 import { silentLogger } from '../support/silent-logger.ts'
 
 const closers: (() => PromiseLike<unknown>)[] = []
@@ -56,20 +56,7 @@ it('an agent connects to a node that it can reach, and goes on at another one wh
 
 it('a bridge connects to a node that it can reach, and goes on at another one when that dies', async () => {
   const nodes = await brokerOfNodes()
-  const control = await connectControl({
-    url: nodes.url,
-    fleet: 'default',
-    bridge: 'bridge-1',
-    birth: 1,
-    describe: () => ({ data: 'ws://127.0.0.1:1/v1/data', sessions: 0 }),
-    onDeviceState: () => {},
-    onDeviceTelemetry: () => {},
-    onJobEvent: () => {},
-    onDeviceReply: () => {},
-    onDeviceLog: () => {},
-    clock: systemClock,
-    logger: silentLogger(),
-  })
+  const control = await joinFleet(nodes.url, { birth: 1 })
   closers.push(() => control.close())
   const left = nodes.killUsed()
   await expect.poll(() => control.connected && nodes.open()).toEqual([left])

@@ -1,6 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { type ControlOptions, connectControl } from '../../cloud-bridge/link/control.ts'
-import { systemClock } from '../../core/kit/base/clock.ts'
 import type { DeviceState } from '../../core/wire/protocol/messages.ts'
 import { bridgeStateTopic, deviceTopic } from '../../core/wire/protocol/topics.ts'
 import { portOf, startRelay, through } from '../../lab/cluster/relay.ts'
@@ -15,30 +13,13 @@ import {
   watchTopic,
 } from '../support/broker.ts'
 import { fakeClock } from '../support/fake-clock.ts'
-import { silentLogger } from '../support/silent-logger.ts'
+import { joinFleet } from '../support/join-fleet.ts'
 
 const at = '2026-01-02T03:04:05.678Z'
 const deviceState = (state: DeviceState['state'], birth: number) => Buffer.from(JSON.stringify({ v: 1, state, birth, at }))
 const stateOf = (device: string) => deviceTopic('default', device, 'state')
 
 const topic = bridgeStateTopic('default', 'bridge-1')
-
-/** Connects bridge-1 to a broker. */
-const joinFleet = (url: string, options: { birth: number } & Partial<ControlOptions>) =>
-  connectControl({
-    url,
-    fleet: 'default',
-    bridge: 'bridge-1',
-    describe: () => ({ data: 'ws://127.0.0.1:1/v1/data', sessions: 2 }),
-    onDeviceState: () => {},
-    onDeviceTelemetry: () => {},
-    onJobEvent: () => {},
-    onDeviceReply: () => {},
-    onDeviceLog: () => {},
-    clock: systemClock,
-    logger: silentLogger(),
-    ...options,
-  })
 
 const brokers = [
   { name: 'the embedded broker', start: startBroker, missing: false },

@@ -17,7 +17,7 @@ import { silentLogger } from './silent-logger.ts'
 const giveUpMs = 30_000
 const again = 100
 
-/** A broker that admits only whom its bridge lets in, as each kind of broker is told. */
+/** A broker that admits only clients that its bridge has admitted, by the means of each kind. */
 export interface ContractBroker extends AsyncDisposable {
   /** MQTT URLs of its nodes. */
   readonly nodes: readonly string[]
@@ -26,7 +26,7 @@ export interface ContractBroker extends AsyncDisposable {
   admit(device: string): Promise<MqttLogin>
   /** The device's grant ends. */
   revoke(device: string): void
-  /** SIGKILL of every node, then new processes with their files. The bridge is told of nothing. */
+  /** SIGKILL of every node, then new processes with their files. The bridge gets no notice. */
   restart(): Promise<void>
   killNode(at: number): Promise<void>
   startNode(at: number): Promise<void>

@@ -118,7 +118,7 @@ describe('bridges in the network of an agent', () => {
     expect(connections).toBe(0)
   })
 
-  it('are not looked for by an agent that is told of one, has enrolled, or has one on its machine', async () => {
+  it('are not looked for by an agent with a configured bridge, an enrolment, or a bridge on its machine', async () => {
     const at = await freeNetwork()
     await announce(at)
     const { logger, lines } = recordingLogger('debug')

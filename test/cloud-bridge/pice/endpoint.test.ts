@@ -324,9 +324,8 @@ describe('a sketched answer', () => {
     ['ends by a mistake', new TypeError('x')],
   ])('is answered in full by the LLM when all expansion %s, and the sketch goes away', async (_, error) => {
     const w = world({
-      // biome-ignore lint/correctness/useYield: it fails before any sentence.
-      async *expand(): AsyncGenerator<Expanded, void> {
-        throw error
+      async *expand() {
+        yield await Promise.reject(error)
       },
     })
     const { text, deltas, figures } = await ask(w)

@@ -126,9 +126,8 @@ describe('an answer that the LLM begins itself', () => {
 
   it('goes on after its first sentence where no device writes anything', async () => {
     const w = begun({
-      // biome-ignore lint/correctness/useYield: it fails before any sentence.
       async *expand() {
-        throw failed()
+        yield await Promise.reject(failed())
       },
     })
     const { text, figures, deltas } = await ask(w)
@@ -163,7 +162,7 @@ describe('an answer that the LLM begins itself', () => {
     expect(canceled).toBe(true)
   })
 
-  it('is told to a model whose prompts have a text for it, at any temperature', async () => {
+  it('is shown to a model whose prompts have a text for it, at any temperature', async () => {
     const sketchOpened = 'Only the rest.'
     const rest = (call: Call): Reply =>
       call.instruction === sketchOpened ? { pieces: [lines.slice(1).join('\n')] } : reply(call)

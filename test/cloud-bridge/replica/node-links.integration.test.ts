@@ -83,7 +83,7 @@ describe('the links of a node', () => {
     expect(await linkTo(b)).toBe('served by a\n')
   })
 
-  it('count those that were passed to a node until it is heard of again', async () => {
+  it('count those that were passed to a node until its next announcement', async () => {
     const [a, b] = [await nodeOf('a'), await nodeOf('b')]
     a.state.links = 2
     a.links.update([b.announced], false, 'a')
