@@ -6,7 +6,6 @@ import type { BrokerConfig } from '../config.ts'
 import { readAdmin } from './broker-secrets.ts'
 import type { ControlBroker } from './control-broker.ts'
 import { driveMosquitto } from './driven-mosquitto.ts'
-import { driveNats } from './driven-nats.ts'
 import { type BrokerOptions, startEmbeddedBroker } from './embedded-broker.ts'
 import { type LastState, takeOver } from './take-over.ts'
 
@@ -32,7 +31,11 @@ export async function openBroker(options: OpenBrokerOptions): Promise<ControlBro
   const { url, adminFile, hookSecretFile } = broker
   if (adminFile !== undefined) {
     const admin = readAdmin(adminFile)
-    if ('servers' in admin) return driveNats({ ...options, url, admin })
+    if ('servers' in admin) {
+      // Its library takes 30 ms to load, and few bridges need it.
+      const { driveNats } = await import('./driven-nats.ts')
+      return driveNats({ ...options, url, admin })
+    }
     if (brokerNodes(url).length > 1)
       throw new BrimError('CONFIG_INVALID', `${adminFile} is of a mosquitto, which has one node, not several`, {
         hint: 'name one URL with --broker',

@@ -63,9 +63,12 @@ export class Opening {
     return false
   }
 
-  /** The LLM goes on to its end. */
+  /** The LLM goes on to its end: this is no opening any more, and adds no pieces. */
   async *rest(): AsyncGenerator<TextDelta, void> {
-    while (!this.#hasEnded) yield* this.#take(await this.#peek())
+    const next = await this.#next
+    this.#next = undefined
+    if (next?.value) yield next.value
+    yield* this.#answer
   }
 
   /** The LLM writes no more of it. */
