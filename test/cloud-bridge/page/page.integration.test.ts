@@ -116,9 +116,10 @@ async function takePicture(page: Page, name: string): Promise<void> {
 
 const shownIds = (page: Page) => page.locator('.table-rows .id').allInnerTexts()
 const ask = async (page: Page, question: string) => {
+  // Its place, since the last card is that of the turn before until the page has rendered this one.
+  const turn = page.locator('.turns > .card').nth(await page.locator('.turns > .card').count())
   await page.getByLabel('Question').fill(question)
   await page.getByLabel('Question').press('Enter')
-  const turn = page.locator('.turns > .card').last()
   await turn.locator('p.figures', { hasText: 'in all' }).waitFor()
   return turn
 }
