@@ -138,7 +138,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'core/policy/trial': { values: [], types: ['core/wire/protocol'] },
   'core/policy/jobs': { values: [], types: ['core/kit/base'] },
   'core/policy/fleet': { values: ['core/kit/base'], types: ['core/wire/protocol'] },
-  'core/policy/link': { values: [], types: ['core/policy/estimate', 'core/wire/protocol'] },
+  'core/policy/link': { values: ['core/kit/base'], types: ['core/policy/estimate', 'core/wire/protocol'] },
   'core/policy/quota': { values: [] },
   'core/policy/rollout': { values: ['core/kit/base', 'core/policy/fleet'], types: ['core/wire/protocol'] },
   'core/policy/upstream': { values: ['core/policy/estimate', 'core/policy/link'] },

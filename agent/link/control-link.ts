@@ -6,7 +6,6 @@ import type { Random } from '../../core/kit/base/random.ts'
 import { withTimeout } from '../../core/kit/base/with-timeout.ts'
 import { onOwnState } from '../../core/policy/link/retained-state.ts'
 import { bridgeStateDelivery, deviceDelivery, leavesTo, pairsOf } from '../../core/wire/protocol/delivery.ts'
-import type { MqttLogin } from '../../core/wire/protocol/identity.ts'
 import { type BridgeState, DeviceState, MessageFault } from '../../core/wire/protocol/messages.ts'
 import { shownBroker } from '../../core/wire/protocol/mqtt-url.ts'
 import { readMessage } from '../../core/wire/protocol/read-message.ts'
@@ -18,8 +17,8 @@ import {
   parseDeviceTopic,
 } from '../../core/wire/protocol/topics.ts'
 import { AnnouncedBridges } from './announced-bridges.ts'
-import { connectMqtt, type MqttConnection, type MqttMessage } from './mqtt-connection.ts'
-import { NodeRing } from './node-ring.ts'
+import { BrokerDialer } from './broker-dialer.ts'
+import type { MqttConnection, MqttMessage } from './mqtt-connection.ts'
 import { OwnTopics } from './own-topics.ts'
 import type { ControlService, LinkCredentials, Publisher } from './ports.ts'
 import { Reconnector } from './reconnector.ts'
@@ -80,7 +79,7 @@ export class ControlLink {
   #modelId: string | undefined
   #connection: MqttConnection | undefined
   #connections = 0
-  readonly #nodes: NodeRing
+  readonly #dialer: BrokerDialer
   /** Complete telemetry samples that bridges asked for. */
   #fullSamples = 0
   /** When the broker last acknowledged live telemetry, and the state. */
@@ -93,7 +92,7 @@ export class ControlLink {
   constructor(options: ControlLinkOptions) {
     this.#options = options
     this.#modelId = options.modelId
-    this.#nodes = new NodeRing(options.url, options.random)
+    this.#dialer = new BrokerDialer(options)
     this.#stateTopic = deviceTopic(options.fleet, options.device, 'state')
     this.#bridges = new AnnouncedBridges(options.logger, options.credentials?.bridge)
     this.#own = new OwnTopics(options.credentials?.bridge)
@@ -181,21 +180,13 @@ export class ControlLink {
   }
 
   async #connect(signal: AbortSignal): Promise<MqttConnection> {
-    const { url, credentials, logger } = this.#options
-    const { webSocketBroker = url } = credentials ?? {}
+    const onMessage = (topic: string, payload: Buffer) => this.#onMessage(topic, payload)
+    const will = () => {
+      this.#connections += 1
+      return this.#stateMessage('lost')
+    }
     try {
-      const login = await credentials?.mqttLogin(signal)
-      const isWorthIt = (error: unknown) => !signal.aborted && isUnreachable(error)
-      const connection = await this.#nodes
-        .connect((node) => this.#connectAt(node, login, signal), isWorthIt)
-        .catch((error: unknown) => {
-          // The bridge, which has just given the password, may have closed its port for MQTT (--one-port).
-          if (webSocketBroker === url || signal.aborted || !isUnreachable(error)) throw error
-          logger.debug({ url: shownBroker(webSocketBroker) }, 'no broker where the device enrolled, trying the port of HTTP')
-          return this.#connectAt(webSocketBroker, login, signal).catch(() => {
-            throw error
-          })
-        })
+      const connection = await this.#dialer.connect({ will, onMessage }, signal)
       this.#rejection = undefined
       this.#onConnected(connection)
       return connection
@@ -204,16 +195,6 @@ export class ControlLink {
       if (this.#rejection?.code === 'DEVICE_ID_TAKEN') this.#onIdTaken(this.#rejection)
       throw error
     }
-  }
-
-  async #connectAt(url: string, login: MqttLogin | undefined, signal: AbortSignal): Promise<MqttConnection> {
-    const { device, credentials, logger } = this.#options
-    const socket = await credentials?.dial(url, signal)
-    signal.throwIfAborted()
-    this.#connections += 1
-    const will = this.#stateMessage('lost')
-    const onMessage = (topic: string, payload: Buffer) => this.#onMessage(topic, payload)
-    return connectMqtt({ url, clientId: `device-${device}`, login, socket, will, onMessage, logger }, signal)
   }
 
   #onConnected(connection: MqttConnection): void {
@@ -404,9 +385,6 @@ export class ControlLink {
     return deviceTopic(this.#options.fleet, this.#options.device, leaf, bridge)
   }
 }
-
-const isUnreachable = (error: unknown) =>
-  error instanceof BrimError && ['BROKER_UNREACHABLE', 'BRIDGE_UNREACHABLE'].includes(error.code)
 
 const leavesOf = (handlers: ControlService['handlers'] = {}) => Object.keys(handlers) as DeviceTopic[]
 

@@ -1,3 +1,4 @@
+import { shellWord } from '../base/shell-word.ts'
 import type { Menu } from './command.ts'
 import { positionalsOf, wordOf } from './find-command.ts'
 import type { Flag } from './flags.ts'
@@ -105,17 +106,15 @@ ${completions.flatMap(fishLines).join('\n')}
 
 /** Functions for bash and zsh: `_brim_command` prints the command that words name, `_brim_words` sets `following`. */
 function wordFunctions(completions: readonly Completion[]): string {
-  const known = completions.flatMap(({ words }) => (words === '' ? [] : [shellQuoted(words)]))
+  const known = completions.flatMap(({ words }) => (words === '' ? [] : [shellWord(words)]))
   const values = completions.flatMap(({ words, options }) =>
     options
       .filter(({ takesValue }) => takesValue)
-      .map(
-        ({ name, choices }) => `    ${shellQuoted(`${words} ${name}`)}) following=${shellQuoted(choices.join(' '))}; return ;;`,
-      ),
+      .map(({ name, choices }) => `    ${shellWord(`${words} ${name}`)}) following=${shellWord(choices.join(' '))}; return ;;`),
   )
   const following = completions.map(({ words, commands, options, choices }) => {
     const plain = [...commands.map(([name]) => name), ...choices].join(' ')
-    return `    ${shellQuoted(words)}) plain=${shellQuoted(plain)} options=${shellQuoted(options.map(({ name }) => name).join(' '))} ;;`
+    return `    ${shellWord(words)}) plain=${shellWord(plain)} options=${shellWord(options.map(({ name }) => name).join(' '))} ;;`
   })
   return `_brim_command() {
   local found= next word
@@ -144,17 +143,16 @@ ${following.join('\n')}
 }
 
 function fishLines({ words, commands, options, choices }: Completion): string[] {
-  const line = `complete -c brim -n ${shellQuoted(`test (__brim_command) = "${words}"`)}`
+  const line = `complete -c brim -n ${shellWord(`test (__brim_command) = "${words}"`)}`
   return [
     ...commands.map(([name, summary]) => `${line} -f -a ${name} -d ${fishQuoted(summary)}`),
-    ...(choices.length === 0 ? [] : [`${line} -f -a ${shellQuoted(choices.join(' '))}`]),
+    ...(choices.length === 0 ? [] : [`${line} -f -a ${shellWord(choices.join(' '))}`]),
     ...options.map(({ name, help, takesValue, choices: values }) => {
-      const value = !takesValue ? '' : values.length === 0 ? ' -r' : ` -x -a ${shellQuoted(values.join(' '))}`
+      const value = !takesValue ? '' : values.length === 0 ? ' -r' : ` -x -a ${shellWord(values.join(' '))}`
       return `${line} -l ${name.slice(2)}${value} -d ${fishQuoted(help)}`
     }),
   ]
 }
 
-const quotedList = (words: readonly string[]) => words.map(shellQuoted).join(' ')
-const shellQuoted = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`
+const quotedList = (words: readonly string[]) => words.map(shellWord).join(' ')
 const fishQuoted = (text: string) => `'${text.replaceAll('\\', '\\\\').replaceAll("'", `\\'`)}'`

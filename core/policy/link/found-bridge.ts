@@ -1,3 +1,4 @@
+import { shellWord } from '../../kit/base/shell-word.ts'
 import type { BridgeAnnouncement } from '../../wire/protocol/announcement.ts'
 
 /** What a bridge has announced in the network, true or not. */
@@ -19,7 +20,7 @@ export interface SearchingAgent {
 export function unusedBridge({ fleet, version }: FoundBridge, agent: SearchingAgent) {
   const enrol = [
     'at the bridge: brim bridge token create --out token',
-    `here, with that file: brim agent enroll --id ${agent.id} --state-dir ${quoted(agent.stateDir)} --token-file token`,
+    `here, with that file: brim agent enroll --id ${agent.id} --state-dir ${shellWord(agent.stateDir)} --token-file token`,
   ]
   const because = (why: string, ...steps: string[]) => ({ why, next: steps.join('; ') })
   if (!isCompatible(version, agent.version))
@@ -34,6 +35,3 @@ function isCompatible(one: string, other: string): boolean {
   const [[major, minor = 0], [otherMajor, otherMinor = 0]] = [one.split('.').map(Number), other.split('.').map(Number)]
   return major === otherMajor && Math.abs(minor - otherMinor) <= 1
 }
-
-/** For a shell. */
-const quoted = (text: string): string => (/^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`)
