@@ -1,8 +1,8 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { RequestRefused } from '../../core/answer/api/http-errors.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import { isLoopback } from '../../core/kit/base/loopback.ts'
+import { isSameSecret } from '../../core/kit/base/same-secret.ts'
 
 /** Which clients may use the API. */
 export interface ApiAccess {
@@ -42,14 +42,8 @@ export function rejectionOf({ host = '', origin, authorization }: IncomingHttpHe
       hint: 'call the API by 127.0.0.1 or localhost, or allow the host with --api-allow-host; a web page with --api-allow-origin',
     })
   const given = /^Bearer +(\S+)$/i.exec(authorization ?? '')?.[1] ?? ''
-  if (!keys || keys.some((key) => isEqual(key, given))) return undefined
+  if (!keys || keys.some((key) => isSameSecret(given, key))) return undefined
   return new BrimError('API_KEY_INVALID', given === '' ? 'the request has no API key' : 'the API key is wrong', {
     hint: 'send "authorization: Bearer <key>" with a key of the agent, or give its file to "brim ask" with --api-key-file',
   })
-}
-
-/** Takes the same time wherever the two differ. */
-function isEqual(key: string, given: string): boolean {
-  const hash = (text: string) => createHash('sha256').update(text).digest()
-  return timingSafeEqual(hash(key), hash(given))
 }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { stat, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BrimError } from '../../core/kit/base/errors.ts'
+import { megabytes } from '../../core/kit/base/megabytes.ts'
 import { shownUrl } from '../../core/kit/base/shown-url.ts'
 import { readManifest } from '../../core/model/bundle/bundle.ts'
 import { devicePartsOf, filesOf, partsOf } from '../../core/model/bundle/bundle-files.ts'
@@ -123,10 +124,9 @@ async function missingSpace(folder: string, files: Manifest['files']): Promise<S
 
 function requireSpace({ missingBytes, freeBytes, fits }: Space): void {
   if (fits) return
-  const mb = (bytes: number) => `${Math.ceil(bytes / 2 ** 20)} MB`
   throw new BrimError(
     'DISK_FULL',
-    `the bundle needs ${mb(missingBytes)} more; ${mb(freeBytes)} are free, of which ${mb(reserveBytes)} stay reserved`,
+    `the bundle needs ${megabytes(missingBytes)} more; ${megabytes(freeBytes)} are free, of which ${megabytes(reserveBytes)} stay reserved`,
     { hint: 'free space on the device, then retry the job' },
   )
 }

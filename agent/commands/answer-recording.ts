@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../core/kit/base/clock.ts'
+import { systemClock } from '../../core/kit/base/clock.ts'
 import { writePrivate } from '../../core/kit/base/private-file.ts'
 import type { AnswerListeners } from '../../core/wire/openai/follow-answer.ts'
 import { type RecordedAnswer, type RecordedEvent, recordedLine } from '../../core/wire/openai/recorded-answer.ts'
@@ -20,13 +20,12 @@ export function recordAnswer(
   path: string,
   question: Omit<RecordedAnswer, 'events'>,
   listeners: Required<AnswerListeners>,
-  clock: Clock = systemClock,
 ): AnswerRecording {
-  const askedMs = clock.nowMs()
+  const askedMs = systemClock.nowMs()
   let lines = recordedLine({ event: 'question', ...question })
   writePrivate(path, lines)
   const add = (event: Happened) => {
-    lines += recordedLine({ ...event, atMs: clock.nowMs() - askedMs } as RecordedEvent)
+    lines += recordedLine({ ...event, atMs: systemClock.nowMs() - askedMs } as RecordedEvent)
   }
   return {
     onText(text, tokens) {

@@ -3,6 +3,7 @@ import { statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
+import { megabytes } from '../../core/kit/base/megabytes.ts'
 import { releaseOperations, type ServedRelease } from '../../core/wire/protocol/http/releases.ts'
 import { SoftwareInput } from '../../core/wire/protocol/jobs.ts'
 import { type PublicKey, requireSigned } from '../../core/wire/signing/signature.ts'
@@ -125,8 +126,7 @@ async function requireSpace(folder: string, bytes: number): Promise<void> {
   const { bavail, bsize } = await statfs(folder)
   const needed = bytes * (1 + unpackedFactor) + reserveBytes
   if (bavail * bsize >= needed) return
-  const mb = (count: number) => `${Math.ceil(count / 2 ** 20)} MB`
-  throw new BrimError('DISK_FULL', `the release needs ${mb(needed)}; ${mb(bavail * bsize)} are free`, {
+  throw new BrimError('DISK_FULL', `the release needs ${megabytes(needed)}; ${megabytes(bavail * bsize)} are free`, {
     hint: 'free space on the device, then submit a new job',
   })
 }

@@ -2,6 +2,7 @@ import type { Clock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
 import { openReplaceable } from '../../core/kit/store/open-replaceable.ts'
+import { storedJson } from '../../core/kit/store/stored-json.ts'
 import { usedBytesOf } from '../../core/kit/store/used-bytes.ts'
 import {
   ageMs,
@@ -136,7 +137,7 @@ export class Spool {
       const row = this.#statements.oldest.get(leaf)
       if (!row) return undefined
       const { n, wall_ms, is_set, birth, body } = row
-      const fields = parsed(body)
+      const fields = storedJson(body) as object | undefined
       if (!fields) {
         // Corrupt: it must not block the messages after it.
         this.#remove(leaf, n)
@@ -236,14 +237,6 @@ export class Spool {
     const { clock, birth, wall } = this.#options
     const { ms, isSet } = wall()
     return { wallMs: ms, isSet, birth, monotonicMs: clock.nowMs() }
-  }
-}
-
-function parsed(json: string): object | undefined {
-  try {
-    return JSON.parse(json) as object
-  } catch {
-    return undefined
   }
 }
 

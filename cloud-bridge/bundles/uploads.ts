@@ -96,7 +96,7 @@ export class Uploads {
 }
 
 async function write(path: string, from: number, piece: Readable): Promise<number> {
-  const file = await open(path, 'a', 0o600)
+  await using file = await open(path, 'a', 0o600)
   let end = from
   try {
     for await (const chunk of piece as AsyncIterable<Buffer>) {
@@ -111,7 +111,5 @@ async function write(path: string, from: number, piece: Readable): Promise<numbe
     const { code } = cause as NodeJS.ErrnoException
     if (code !== 'ENOSPC' && code !== 'EDQUOT') throw cause
     throw new BrimError('DISK_FULL', `no space left while writing ${path}`, { cause, hint: 'free space on the bridge' })
-  } finally {
-    await file.close()
   }
 }

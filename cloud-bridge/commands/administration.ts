@@ -45,19 +45,15 @@ export async function administer<T>(
   return asOwner(folder, async () => {
     requireStores(folder, bridgeDatabases)
     requirePrimary(folder, readAddress(folder))
-    const store = openIdentityStore(folder)
-    try {
-      // A user who can write the bridge's database is an admin.
-      const administration = administrationOf(store, `operator:${userOf(io)}`)
-      const local: RequestClient = {
-        async call(operation, { params = {}, query, body }) {
-          const raw = carryOut(operation, { params, query, body }, administration)
-          return { raw, value: raw as never }
-        },
-      }
-      return await use(local, readAddress(folder))
-    } finally {
-      store.close()
+    using store = openIdentityStore(folder)
+    // A user who can write the bridge's database is an admin.
+    const administration = administrationOf(store, `operator:${userOf(io)}`)
+    const local: RequestClient = {
+      async call(operation, { params = {}, query, body }) {
+        const raw = carryOut(operation, { params, query, body }, administration)
+        return { raw, value: raw as never }
+      },
     }
+    return await use(local, readAddress(folder))
   })
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Clock } from '../../core/kit/base/clock.ts'
+import { type Clock, isoOf } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { repeatEvery } from '../../core/kit/base/repeat.ts'
 import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
@@ -90,7 +90,7 @@ export function createCommands(options: CommandsOptions): Commands {
   let stopTicking: (() => Promise<void>) | undefined
 
   function ended(row: Pick<Row, 'id' | 'device'>, state: CommandRecord['state'], reason: string | null): void {
-    const { changes } = end.run(state, iso(wallMs()), reason, row.id, row.device, state)
+    const { changes } = end.run(state, isoOf(wallMs()), reason, row.id, row.device, state)
     if (changes === 0) return
     logger.info({ device: row.device, command: row.id, state, reason }, 'command ended')
     onChange(row.device)
@@ -126,7 +126,7 @@ export function createCommands(options: CommandsOptions): Commands {
       const nowMs = wallMs()
       store
         .transaction(() => {
-          insert.run(id, device, JSON.stringify(action), actor, iso(nowMs), Math.round(nowMs + expiresS * 1_000))
+          insert.run(id, device, JSON.stringify(action), actor, isoOf(nowMs), Math.round(nowMs + expiresS * 1_000))
           deleteOld.run()
         })
         .immediate()
@@ -161,7 +161,5 @@ export function createCommands(options: CommandsOptions): Commands {
 const recordOf = ({ wish, expiresMs, ...row }: Row) => ({
   ...row,
   wish: (storedJson(wish) as CommandAction | undefined) ?? { type: 'damaged' },
-  expiresAt: iso(expiresMs),
+  expiresAt: isoOf(expiresMs),
 })
-
-const iso = (ms: number) => new Date(ms).toISOString()

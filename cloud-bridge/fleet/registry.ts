@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Clock } from '../../core/kit/base/clock.ts'
+import { type Clock, isoOf } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
 import type { Store } from '../../core/kit/store/open-database.ts'
@@ -304,8 +304,6 @@ export function createRegistry(options: RegistryOptions): Registry {
     write,
   }
 }
-
-const isoOf = (wallMs: number) => new Date(wallMs).toISOString()
 
 /** The latest sample of a device. */
 interface KeptSample {

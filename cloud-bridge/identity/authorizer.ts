@@ -1,9 +1,9 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { type Clock, nowIso } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { repeatEvery } from '../../core/kit/base/repeat.ts'
+import { isSameSecret } from '../../core/kit/base/same-secret.ts'
 import { tryOrLog } from '../../core/kit/base/try-or-log.ts'
 import { noProxies, type Proxies } from '../../core/kit/listen/proxies.ts'
 import type { KeyRecord } from '../../core/wire/protocol/http/admin.ts'
@@ -187,7 +187,7 @@ export function createAuthorizer({
       const { access } = operation
       if (access === 'open') return anonymous
       if (access === 'hook-secret') {
-        if (hookSecret === undefined || !isSame(hookSecretOf(request), hookSecret)) throw wrongHookSecret
+        if (hookSecret === undefined || !isSameSecret(hookSecretOf(request), hookSecret)) throw wrongHookSecret
         return anonymous
       }
       const token = bearerOf(request.headers.authorization) ?? ''
@@ -252,10 +252,4 @@ const wrongHookSecret = new BrimError('NOT_AUTHORIZED', 'the request does not ca
 function hookSecretOf(request: IncomingMessage): string {
   const query = new URL(request.url ?? '/', 'http://bridge').searchParams
   return bearerOf(request.headers.authorization) ?? query.get('secret') ?? ''
-}
-
-/** In a time that does not depend on where the two differ. */
-function isSame(a: string, b: string): boolean {
-  const digest = (text: string) => createHash('sha256').update(text).digest()
-  return timingSafeEqual(digest(a), digest(b))
 }

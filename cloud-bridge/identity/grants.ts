@@ -1,9 +1,9 @@
-import { randomBytes, timingSafeEqual } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../core/kit/base/clock.ts'
+import { isSameSecret } from '../../core/kit/base/same-secret.ts'
 import type { MqttLogin } from '../../core/wire/protocol/identity.ts'
 import { AccessTokens } from './access-tokens.ts'
 import type { PresenceGate } from './gate.ts'
-import { hashOf } from './secrets.ts'
 import type { IdentityStore } from './store.ts'
 
 /** Lifetime of a grant that its device does not renew. */
@@ -109,7 +109,7 @@ export class Grants implements PresenceGate {
   subjectOf(token: string): string | undefined {
     const key = this.#store.keyOf(token)
     if (key) return `${key.role}-${key.name}`
-    if (isEqual(token, this.ownToken)) return `bridge-${this.#bridge}`
+    if (isSameSecret(token, this.ownToken)) return `bridge-${this.#bridge}`
     const read = this.#tokens.read(token)
     if (!read?.subject.startsWith('device-')) return read?.subject
     return this.#isGranted(read.subject, read.grant) ? read.subject : undefined
@@ -129,5 +129,3 @@ export class Grants implements PresenceGate {
     return known?.status === 'approved' && known.publicKey === grant.publicKey
   }
 }
-
-const isEqual = (given: string, own: string) => timingSafeEqual(hashOf(Buffer.from(given)), hashOf(Buffer.from(own)))

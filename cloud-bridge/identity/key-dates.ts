@@ -1,3 +1,4 @@
+import { isoOf } from '../../core/kit/base/clock.ts'
 import type { KeyDates } from '../../core/policy/identity/key-validity.ts'
 import type { DeviceIdentity } from '../../core/wire/protocol/http/admin.ts'
 
@@ -10,8 +11,8 @@ export const datesOf = ({ keySince, keyExpiresAt }: StoredDates): KeyDates => ({
 })
 
 export const storedDates = ({ sinceMs, expiresMs }: KeyDates): StoredDates => ({
-  keySince: sinceMs === null ? null : new Date(sinceMs).toISOString(),
-  keyExpiresAt: expiresMs === null ? null : new Date(expiresMs).toISOString(),
+  keySince: sinceMs === null ? null : isoOf(sinceMs),
+  keyExpiresAt: expiresMs === null ? null : isoOf(expiresMs),
 })
 
 /** A number in [0, 1) that belongs to a key: its first 32 bits, which are random. */

@@ -49,17 +49,13 @@ export function readAddress(stateDir: string): Address | undefined {
  */
 export function localKey(stateDir: string, user: string): string {
   const path = keyFileOf(stateDir)
-  const store = openIdentityStore(stateDir)
-  try {
-    const stored = readPlainFile(path)?.trim() ?? ''
-    // It may have been revoked, or the folder restored from a backup.
-    if (store.keyOf(stored)) return stored
-    const { key } = store.createKey(`operator:${user}`, localKeyName, 'admin')
-    writePrivate(path, `${key}\n`)
-    return key
-  } finally {
-    store.close()
-  }
+  using store = openIdentityStore(stateDir)
+  const stored = readPlainFile(path)?.trim() ?? ''
+  // It may have been revoked, or the folder restored from a backup.
+  if (store.keyOf(stored)) return stored
+  const { key } = store.createKey(`operator:${user}`, localKeyName, 'admin')
+  writePrivate(path, `${key}\n`)
+  return key
 }
 
 /** @returns undefined where there is no file. Throws what the file system throws */

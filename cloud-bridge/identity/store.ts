@@ -11,7 +11,7 @@ import { openTokenStore, type TokenStore } from './token-store.ts'
  * Tokens, devices, API keys and the audit log, in a database of their own: the commands of an operator on the bridge's
  * machine open it while the bridge runs. Every change and its audit line are one transaction.
  */
-export interface IdentityStore extends TokenStore, DeviceStore, KeyStore, PinStore, Omit<AuditLog, 'add'> {
+export interface IdentityStore extends TokenStore, DeviceStore, KeyStore, PinStore, Omit<AuditLog, 'add'>, Disposable {
   /** Differs after any change, by this process or another. */
   version(): string
   /** The port of MQTT over TLS that devices of an earlier release have enrolled with; undefined without such devices. */
@@ -30,6 +30,7 @@ export function openIdentityStore(stateDir: string, limits?: AuditLimits): Ident
   const pins = openPinStore(database, addChange)
   const tlsPort = database.prepare<[], { port: number }>('SELECT port FROM tls_port')
   const ownChanges = database.prepare<[], { count: number }>('SELECT total_changes() AS count')
+  const close = () => void database.close()
   return {
     version: () => `${database.pragma('data_version', { simple: true })} ${ownChanges.get()!.count}`,
     earlierTlsPort: () => tlsPort.get()?.port,
@@ -38,6 +39,7 @@ export function openIdentityStore(stateDir: string, limits?: AuditLimits): Ident
     ...devices,
     ...keys,
     ...pins,
-    close: () => void database.close(),
+    close,
+    [Symbol.dispose]: close,
   }
 }

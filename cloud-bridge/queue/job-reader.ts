@@ -1,3 +1,4 @@
+import { isoOf } from '../../core/kit/base/clock.ts'
 import { storedJson } from '../../core/kit/store/stored-json.ts'
 import { isTerminal, type JobState } from '../../core/policy/jobs/job.ts'
 import type { JobDetails, JobSummary, StoredJobEvent } from '../../core/wire/protocol/http/jobs.ts'
@@ -72,9 +73,9 @@ export function createJobReader(db: JobDatabase): JobReader {
       boundTo: row.target,
       priority: row.priority,
       key: row.key,
-      submittedAt: iso(row.submitted_ms),
-      deadlineAt: iso(row.ends_by_ms),
-      finishedAt: row.finished_ms === null ? null : iso(row.finished_ms),
+      submittedAt: isoOf(row.submitted_ms),
+      deadlineAt: isoOf(row.ends_by_ms),
+      finishedAt: row.finished_ms === null ? null : isoOf(row.finished_ms),
       retryOf: row.retry_of,
       failures,
       error,
@@ -124,7 +125,7 @@ export function createJobReader(db: JobDatabase): JobReader {
       if (n === undefined) return []
       return events
         .all(n, seq, limit)
-        .map(({ at_ms, data, ...event }) => ({ ...event, at: iso(at_ms), data: storedJson(data) ?? {} }))
+        .map(({ at_ms, data, ...event }) => ({ ...event, at: isoOf(at_ms), data: storedJson(data) ?? {} }))
     },
     heldBy: (device) => db.heldBy(device).map(summaryOf),
     openOf: (device) => openOf.all(device).map(({ n }) => db.idOf(n)),
@@ -135,5 +136,3 @@ export function createJobReader(db: JobDatabase): JobReader {
     },
   }
 }
-
-const iso = (ms: number) => new Date(ms).toISOString()

@@ -1,3 +1,4 @@
+import { isoOf } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { oncePerTurn } from '../../core/kit/base/once-per-turn.ts'
@@ -158,9 +159,9 @@ function describe({ id, kind, input, selector, pace, createdMs, createdBy, ended
     state: rollout.state,
     reason: rollout.reason,
     ratePerMinute: Math.floor(rateOf(rollout.terms, rollout.outcomes.succeeded)),
-    createdAt: iso(createdMs),
+    createdAt: isoOf(createdMs),
     createdBy,
-    endedAt: endedMs === null ? null : iso(endedMs),
+    endedAt: endedMs === null ? null : isoOf(endedMs),
     devices: devicesOf({ rollout }),
   }
 }
@@ -176,12 +177,10 @@ const describeDevice = ({ place, device, state, job, startedMs, endedMs, error }
   device,
   state,
   job,
-  startedAt: startedMs === null ? null : iso(startedMs),
-  endedAt: endedMs === null ? null : iso(endedMs),
+  startedAt: startedMs === null ? null : isoOf(startedMs),
+  endedAt: endedMs === null ? null : isoOf(endedMs),
   error,
 })
-
-const iso = (ms: number) => new Date(ms).toISOString()
 
 const inAnother = (device: string, other: string, kind: string) =>
   new BrimError('REQUEST_INVALID', `device "${device}" waits for, or takes part in, rollout ${other}, which is a ${kind} too`, {

@@ -1,11 +1,10 @@
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import { z } from 'zod'
 import { systemClock } from '../kit/base/clock.ts'
 import type { Io } from '../kit/base/io.ts'
 import { sha256OfFile } from '../kit/base/sha256-of-file.ts'
+import { tempFolder } from '../kit/base/temp-folder.ts'
 import { defineCommand, type OptionsOf } from '../kit/cli/command.ts'
 import { readManifest } from '../model/bundle/bundle.ts'
 import { tokenizerHashOf } from '../model/bundle/bundle-files.ts'
@@ -66,14 +65,10 @@ async function inspect(options: InspectOptions, io: Io): Promise<void> {
 async function inspectHub(name: HubName, options: InspectOptions, io: Io): Promise<void> {
   const settings = hubSettings(io)
   const [{ Hub }, { outlineModel }] = await Promise.all([import('../model/hub/hub.ts'), import('../model/hub/outline.ts')])
-  const folder = await mkdtemp(join(tmpdir(), 'brim-inspect-'))
-  try {
-    const hub = new Hub({ settings, clock: systemClock, signal: io.signal })
-    const { path, commit } = await outlineModel({ hub, name, file: options.file, folder })
-    show(`${repoOf(name)}@${commit}`, await assess(path, options), options.json, io)
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
+  await using folder = await tempFolder('inspect')
+  const hub = new Hub({ settings, clock: systemClock, signal: io.signal })
+  const { path, commit } = await outlineModel({ hub, name, file: options.file, folder: folder.path })
+  show(`${repoOf(name)}@${commit}`, await assess(path, options), options.json, io)
 }
 
 async function assess(path: string, options: InspectOptions): Promise<ShownAssessment> {

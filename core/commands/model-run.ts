@@ -84,30 +84,26 @@ async function runModel(options: RunOptions, io: Io): Promise<void> {
     parts: 'chain',
     threads,
   })
-  const model = await orAborted(opening, io.signal, (late) => late.release())
-  try {
-    const events = generate(model.chain({ cuts: reference ? 'half' : 'full' }), tokenizer, {
-      promptIds,
-      sampling,
-      stop,
-      signal: io.signal,
-      clock: systemClock,
-      maxTokens,
-    })
-    const { text, summary } = await deliver(events, json ? () => {} : (piece) => io.write(piece))
-    // A whole bundle has no cuts, so that both are the same.
-    const states = reference && split !== null ? ('rounded' as const) : ('unrounded' as const)
-    const { computing } = model
-    if (json) io.out(JSON.stringify({ text, ...summary, states, computing }))
-    else {
-      if (!tokenizer) io.out(summary.tokenIds.join(','))
-      else if (!text.endsWith('\n')) io.write('\n')
-      io.err(
-        `${figures(summary)} · ${states === 'rounded' ? 'reference: states rounded at the cuts' : 'states unrounded'} · ${computing.provider}: ${computing.reason}`,
-      )
-    }
-  } finally {
-    await model.release()
+  await using model = await orAborted(opening, io.signal, (late) => late.release())
+  const events = generate(model.chain({ cuts: reference ? 'half' : 'full' }), tokenizer, {
+    promptIds,
+    sampling,
+    stop,
+    signal: io.signal,
+    clock: systemClock,
+    maxTokens,
+  })
+  const { text, summary } = await deliver(events, json ? () => {} : (piece) => io.write(piece))
+  // A whole bundle has no cuts, so that both are the same.
+  const states = reference && split !== null ? ('rounded' as const) : ('unrounded' as const)
+  const { computing } = model
+  if (json) io.out(JSON.stringify({ text, ...summary, states, computing }))
+  else {
+    if (!tokenizer) io.out(summary.tokenIds.join(','))
+    else if (!text.endsWith('\n')) io.write('\n')
+    io.err(
+      `${figures(summary)} · ${states === 'rounded' ? 'reference: states rounded at the cuts' : 'states unrounded'} · ${computing.provider}: ${computing.reason}`,
+    )
   }
 }
 

@@ -1,8 +1,8 @@
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Io } from '../../core/kit/base/io.ts'
+import { tempFolder } from '../../core/kit/base/temp-folder.ts'
 import { projectRoot } from '../../core/kit/base/version.ts'
 import { brimOutput } from '../cluster/processes.ts'
 import type { BenchContext } from '../frame/bench.ts'
@@ -114,18 +114,15 @@ function devicesToMeasure(): string[] {
 
 /** @param device one of `devicesToMeasure` */
 export async function costOf(device: string, samples: number, io: Pick<Io, 'env' | 'signal'>): Promise<DeviceCost> {
-  const root = mkdtempSync(join(tmpdir(), 'brim-telemetry-'))
-  try {
-    if (device !== thisMachine && device !== withoutProc) layOut(device, root)
-    const args = ['agent', 'sample', '--count', String(samples), '--every', String(everyS), '--json']
-    const path = [join(root, 'bin'), io.env.PATH ?? ''].join(delimiter)
-    const words = [...args, ...(device === thisMachine ? [] : ['--root', root])]
-    const output = await brimOutput(words, { env: { ...io.env, PATH: path }, signal: io.signal })
-    const { cpuMs, percentOfCore } = JSON.parse(output) as Pick<DeviceCost, 'cpuMs' | 'percentOfCore'>
-    return { device, samples, cpuMs, percentOfCore }
-  } finally {
-    rmSync(root, { recursive: true, force: true })
-  }
+  await using folder = await tempFolder('telemetry')
+  const root = folder.path
+  if (device !== thisMachine && device !== withoutProc) layOut(device, root)
+  const args = ['agent', 'sample', '--count', String(samples), '--every', String(everyS), '--json']
+  const path = [join(root, 'bin'), io.env.PATH ?? ''].join(delimiter)
+  const words = [...args, ...(device === thisMachine ? [] : ['--root', root])]
+  const output = await brimOutput(words, { env: { ...io.env, PATH: path }, signal: io.signal })
+  const { cpuMs, percentOfCore } = JSON.parse(output) as Pick<DeviceCost, 'cpuMs' | 'percentOfCore'>
+  return { device, samples, cpuMs, percentOfCore }
 }
 
 /** Writes a fixture's files below a folder, and its programs as scripts in bin/ that print their recorded output. */

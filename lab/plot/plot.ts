@@ -72,9 +72,9 @@ export function renderFigure({ title, subtitle, columns, panels: all }: Figure):
   ].join('\n')
 }
 
-/** About `count` round numbers from 0 to at least `max`. */
-export function ticks(max: number, count = 5): number[] {
-  const rough = Math.max(max, Number.MIN_VALUE) / count
+/** About five round numbers from 0 to at least `max`. */
+export function ticks(max: number): number[] {
+  const rough = Math.max(max, Number.MIN_VALUE) / 5
   const magnitude = 10 ** Math.floor(Math.log10(rough))
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * magnitude).find((size) => size >= rough) ?? rough
   const last = Math.ceil(max / step - 1e-9)

@@ -4,10 +4,10 @@ import { openIdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { systemClock } from '../../core/kit/base/clock.ts'
 import { isTerminal } from '../../core/policy/jobs/job.ts'
 import { JobClient } from '../../lab/cluster/job-client.ts'
-import { type Nats, startNats } from '../../lab/cluster/nats.ts'
 import { type AgentWorld, startAgentWorld } from '../support/agent-world.ts'
 import { natsMissing } from '../support/broker.ts'
 import { enrolDevice } from '../support/enrol-device.ts'
+import { type Nats, startNats } from '../support/nats.ts'
 
 const missing = natsMissing()
 const devices = ['orin-1', 'orin-2']

@@ -6,7 +6,7 @@ import { BridgeLimits } from '../../cloud-bridge/limits.ts'
 import { systemClock } from '../../core/kit/base/clock.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { startMosquitto as launchMosquitto, mosquittoProblem } from '../../lab/cluster/mosquitto.ts'
-import { natsProblem } from '../../lab/cluster/nats.ts'
+import { natsProblem } from './nats.ts'
 import { isMissing } from './prerequisites.ts'
 import { silentLogger } from './silent-logger.ts'
 

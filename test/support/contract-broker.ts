@@ -9,9 +9,9 @@ import { BridgeLimits } from '../../cloud-bridge/limits.ts'
 import { systemClock } from '../../core/kit/base/clock.ts'
 import type { MqttLogin } from '../../core/wire/protocol/identity.ts'
 import { startMosquitto } from '../../lab/cluster/mosquitto.ts'
-import { startNats } from '../../lab/cluster/nats.ts'
 import { portOf } from '../../lab/cluster/relay.ts'
 import { mosquittoMissing, mqttClient, natsMissing } from './broker.ts'
+import { startNats } from './nats.ts'
 import { silentLogger } from './silent-logger.ts'
 
 const giveUpMs = 30_000

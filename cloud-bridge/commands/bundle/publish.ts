@@ -75,37 +75,33 @@ async function uploadFile(
   onBytes: (bytes: number) => void,
   { clock, signal }: PublishOptions,
 ): Promise<void> {
-  const file = await open(path)
-  try {
-    let at = uploadedBytes
-    let failures = 0
-    let pieceBytes = firstPieceBytes
-    const buffer = Buffer.alloc(Math.min(maxPieceBytes, bytes))
-    while (at < bytes) {
-      const { bytesRead } = await file.read(buffer, 0, Math.min(pieceBytes, buffer.length), at)
-      if (bytesRead === 0) throw new BrimError('BUNDLE_CORRUPT', `${path} has become shorter during the upload`)
-      const args = { params: { sha256 }, query: { from: at } }
-      const startedMs = clock.nowMs()
-      const sent = client.upload(uploadOperations.append, args, buffer.subarray(0, bytesRead))
-      const have = await sent.then(
-        (response) => response.bytes,
-        (error: unknown) => {
-          if (!(error instanceof BrimError) || error.code !== 'BRIDGE_UNREACHABLE' || failures + 1 >= maxFailures) throw error
-          // What arrived of the piece is there: the next response says how much.
-          return at
-        },
-      )
-      failures = have === at ? failures + 1 : 0
-      if (failures >= maxFailures)
-        throw new BrimError('BUNDLE_UNAVAILABLE', `the bridge takes no more of ${path}: is it being pushed elsewhere too?`, {
-          hint: 'push it again later',
-        })
-      if (failures > 0) await clock.sleep(retryMs * failures, signal)
-      else pieceBytes = clock.nowMs() - startedMs < quickMs ? Math.min(2 * pieceBytes, maxPieceBytes) : firstPieceBytes
-      onBytes(Math.max(0, have - at))
-      at = have
-    }
-  } finally {
-    await file.close()
+  await using file = await open(path)
+  let at = uploadedBytes
+  let failures = 0
+  let pieceBytes = firstPieceBytes
+  const buffer = Buffer.alloc(Math.min(maxPieceBytes, bytes))
+  while (at < bytes) {
+    const { bytesRead } = await file.read(buffer, 0, Math.min(pieceBytes, buffer.length), at)
+    if (bytesRead === 0) throw new BrimError('BUNDLE_CORRUPT', `${path} has become shorter during the upload`)
+    const args = { params: { sha256 }, query: { from: at } }
+    const startedMs = clock.nowMs()
+    const sent = client.upload(uploadOperations.append, args, buffer.subarray(0, bytesRead))
+    const have = await sent.then(
+      (response) => response.bytes,
+      (error: unknown) => {
+        if (!(error instanceof BrimError) || error.code !== 'BRIDGE_UNREACHABLE' || failures + 1 >= maxFailures) throw error
+        // What arrived of the piece is there: the next response says how much.
+        return at
+      },
+    )
+    failures = have === at ? failures + 1 : 0
+    if (failures >= maxFailures)
+      throw new BrimError('BUNDLE_UNAVAILABLE', `the bridge takes no more of ${path}: is it being pushed elsewhere too?`, {
+        hint: 'push it again later',
+      })
+    if (failures > 0) await clock.sleep(retryMs * failures, signal)
+    else pieceBytes = clock.nowMs() - startedMs < quickMs ? Math.min(2 * pieceBytes, maxPieceBytes) : firstPieceBytes
+    onBytes(Math.max(0, have - at))
+    at = have
   }
 }

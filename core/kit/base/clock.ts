@@ -19,7 +19,10 @@ export const systemClock: Clock = {
   },
 }
 
-export const nowIso = (): string => new Date().toISOString()
+/** @param wallMs of the wall clock */
+export const isoOf = (wallMs: number): string => new Date(wallMs).toISOString()
+
+export const nowIso = (): string => isoOf(Date.now())
 
 /** False on a device without a battery-backed clock until it has been set from the network. */
 export const clockIsSet = (wallMs = Date.now()): boolean => new Date(wallMs).getUTCFullYear() >= 2026

@@ -34,26 +34,22 @@ export async function codeStates(folder: string, threads: number, signal?: Abort
       Array.from({ length: randomTexts.tokens }, () => Math.floor(random.next() * vocab)),
     ),
   ]
-  const model = await openBundle(folder, { parts: ['input', 'middle'], threads })
-  try {
-    const shallow: States[] = []
-    const deep: States[] = []
-    for (const ids of texts) {
-      signal?.throwIfAborted()
-      const [input, middle] = [model.part('input').createSequence(), model.part('middle').createSequence()]
-      const select = 'all'
-      const [below] = await model.part('input').step([{ sequence: input, ids: ids.slice(0, contextLimit), select }])
-      const [above] = await model.part('middle').step([{ sequence: middle, states: below!, select }])
-      shallow.push(below!)
-      deep.push(above!)
-      input.release()
-      middle.release()
-    }
-    const tables = { shallow: makeTables(shallow), deep: makeTables(deep) }
-    return tables.shallow && tables.deep && { shallow: tables.shallow, deep: tables.deep }
-  } finally {
-    await model.release()
+  await using model = await openBundle(folder, { parts: ['input', 'middle'], threads })
+  const shallow: States[] = []
+  const deep: States[] = []
+  for (const ids of texts) {
+    signal?.throwIfAborted()
+    const [input, middle] = [model.part('input').createSequence(), model.part('middle').createSequence()]
+    const select = 'all'
+    const [below] = await model.part('input').step([{ sequence: input, ids: ids.slice(0, contextLimit), select }])
+    const [above] = await model.part('middle').step([{ sequence: middle, states: below!, select }])
+    shallow.push(below!)
+    deep.push(above!)
+    input.release()
+    middle.release()
   }
+  const tables = { shallow: makeTables(shallow), deep: makeTables(deep) }
+  return tables.shallow && tables.deep && { shallow: tables.shallow, deep: tables.deep }
 }
 
 /** The template's tokens, with which every prompt begins, have states of their own. */

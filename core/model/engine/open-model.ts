@@ -49,7 +49,7 @@ const maxThreads = 256
 export type HeadName = 'output' | typeof draftOutput
 
 /** The loaded parts of one bundle. */
-export interface LoadedModel {
+export interface LoadedModel extends AsyncDisposable {
   readonly manifest: Manifest
   /** What it computes in. */
   readonly type: DeviceMemory['type']
@@ -237,6 +237,10 @@ class BundleModel implements LoadedModel {
     for (const part of this.#logits.values()) await part.release()
     await this.#weights.release()
     await this.#onRelease?.()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release()
   }
 
   #logitsPart(name: PartName): LogitsPart {

@@ -24,13 +24,9 @@ async function answer(request: TrialRequest): Promise<TrialReply> {
 async function secondsOn({ folder, parts, threads, library }: TrialRequest, provider: Provider): Promise<number> {
   const runtime = await openRuntime({ library, provider })
   try {
-    const model = await openModel(runtime, folder, { parts, threads })
-    try {
-      await testLoadedParts(model, folder, parts)
-      return await measureParts(model, await readManifest(folder), parts)
-    } finally {
-      await model.release()
-    }
+    await using model = await openModel(runtime, folder, { parts, threads })
+    await testLoadedParts(model, folder, parts)
+    return await measureParts(model, await readManifest(folder), parts)
   } finally {
     await runtime.close()
   }

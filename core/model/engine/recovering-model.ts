@@ -86,6 +86,10 @@ export class RecoveringModel implements LoadedModel, Recovery {
     await Promise.all([this.#model.release(), this.#releasing])
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release()
+  }
+
   async attempt<Result>(compute: (model: LoadedModel) => Promise<Result>): Promise<Result> {
     const model = this.#model
     try {

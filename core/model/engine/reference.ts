@@ -6,7 +6,6 @@ import { choiceGap, chooseToken, nearTie, type Sampling } from './sampler.ts'
  * The sole definition of the right answer: the whole model in one process, one token per step, prompt included. Its states
  * are rounded to fp16 at the two cuts, as on the wire. `chain` must be of a split bundle with cuts 'half', or of a whole
  * bundle, which has no cuts.
- * @param constraint what the answer is kept to; absent: nothing
  * @returns the answer's tokens, including the end-of-text token
  */
 export async function referenceAnswer(
@@ -15,11 +14,10 @@ export async function referenceAnswer(
   sampling: Sampling,
   maxTokens: number,
   eos: readonly number[],
-  constraint?: TokenConstraint,
 ): Promise<number[]> {
   const answer: number[] = []
   await walk(chain, promptIds, async (logits, position) => {
-    const token = chooseToken(logits, sampling, position, answer, await maskAfter(constraint, answer))
+    const token = chooseToken(logits, sampling, position, answer)
     answer.push(token)
     return answer.length < maxTokens && !eos.includes(token) ? token : undefined
   })

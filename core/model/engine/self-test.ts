@@ -28,12 +28,8 @@ export async function testPart(
   threads: number,
 ): Promise<PartTest> {
   const golden = await readGolden(folder, manifest, part)
-  const model = await openModel(runtime, folder, { parts: [part], threads })
-  try {
-    return await testLoaded(model, part, golden)
-  } finally {
-    await model.release()
-  }
+  await using model = await openModel(runtime, folder, { parts: [part], threads })
+  return await testLoaded(model, part, golden)
 }
 
 /** Runs the golden vectors of parts that are loaded. @throws BrimError BUNDLE_CORRUPT naming the parts that failed, and as `testPart` */

@@ -23,27 +23,17 @@ interface OutlineOptions {
 /**
  * What `openCheckpoint` needs to know a model's shape: its configuration, and its weights files with their headers and no
  * values. They are sparse: a hole takes no space on the disk.
- * @returns the path to open, and the bytes received
+ * @returns the path to open, and the commit it is of
  * @throws BrimError as Hub and chooseFiles do, HUB_INVALID, SAFETENSORS_INVALID
  */
-export async function outlineModel({
-  hub,
-  name,
-  file,
-  folder,
-}: OutlineOptions): Promise<{ path: string; commit: string; fetchedBytes: number }> {
+export async function outlineModel({ hub, name, file, folder }: OutlineOptions): Promise<{ path: string; commit: string }> {
   const model = await hub.model(name)
   const chosen = chooseFiles(repoOf(name), model.files, file)
-  let fetchedBytes = 0
-  const read = async (wanted: HubFile, to: number) => {
-    const bytes = await readRange(hub, model, wanted, to)
-    fetchedBytes += bytes.length
-    return bytes
-  }
+  const read = (wanted: HubFile, to: number) => readRange(hub, model, wanted, to)
   const write = (wanted: HubFile, place: string, bytes: Uint8Array) => writeSparse(join(folder, place), bytes, wanted.bytes)
   if (chosen.kind === 'gguf') {
     for (const each of chosen.files) await write(each, basename(each.path), await read(each, Math.min(ggufBytes, each.bytes)))
-    return { path: join(folder, basename(chosen.files[0]?.path ?? '')), commit: model.commit, fetchedBytes }
+    return { path: join(folder, basename(chosen.files[0]?.path ?? '')), commit: model.commit }
   }
   const isText = ({ path }: HubFile) => /(^|_|\/)(config|adapter_config|generation_config)\.json$|\.index\.json$/.test(path)
   for (const each of chosen.files.filter((one) => isText(one) && !one.path.startsWith('tokenizer')))
@@ -55,7 +45,7 @@ export async function outlineModel({
     const header = end <= start.length ? start.subarray(0, end) : await read(each, end)
     await write(each, each.path, withoutOrder(each, header))
   }
-  return { path: folder, commit: model.commit, fetchedBytes }
+  return { path: folder, commit: model.commit }
 }
 
 async function indexed({ name, files }: HubModel, folder: string): Promise<HubFile[]> {

@@ -49,20 +49,16 @@ export const bridgeFacts = ({ version, modelId, modelIds }: FleetFacts, wallMs: 
 })
 type FleetFacts = Pick<FleetStatus, 'version' | 'modelId' | 'modelIds'>
 
-export interface UnusedLimits {
-  /** Telemetry is sent every 10 s, or seldom by a device whose owner wants so. */
-  readonly maxSilenceS: number
-  /** A clock that is wrong by more makes the times of samples and certificates useless. */
-  readonly maxClockErrorS: number
-  readonly maxRttMs: number
-  /** Least speed of a link in either direction, in bytes per second. */
-  readonly minBytesPerS: number
-}
-
-export const unusedLimits: UnusedLimits = { maxSilenceS: 300, maxClockErrorS: 300, maxRttMs: 1_000, minBytesPerS: 20_000 }
+/** Telemetry is sent every 10 s, or seldom by a device whose owner wants so. */
+const maxSilenceS = 300
+/** A clock that is wrong by more makes the times of samples and certificates useless. */
+const maxClockErrorS = 300
+const maxRttMs = 1_000
+/** Least speed of a link in either direction. */
+const minBytesPerS = 20_000
 
 /** Every reason, the most important first; none: the device is used. */
-export function whyUnused(device: Device, bridge: BridgeFacts, limits: UnusedLimits = unusedLimits): UnusedReason[] {
+export function whyUnused(device: Device, bridge: BridgeFacts): UnusedReason[] {
   const barred = barredReason(device, bridge.wallMs)
   if (barred) return [barred]
   const away = awayReason(device)
@@ -74,7 +70,7 @@ export function whyUnused(device: Device, bridge: BridgeFacts, limits: UnusedLim
     ...bundleReasons(device, bridge),
     ...gpuReasons(device),
     ...smallModelReasons(device),
-    ...sampleReasons(device, bridge, limits),
+    ...sampleReasons(device, bridge),
   ]
 }
 
@@ -150,20 +146,20 @@ const smallModelReasons = ({ problems }: Device): UnusedReason[] =>
     .filter(({ kind }) => kind === 'small-model')
     .map(({ detail }) => slowedAtDevice('small-model', detail, 'brim agent run --slm <another bundle>, or build this one again'))
 
-function sampleReasons(device: Device, { wallMs }: BridgeFacts, limits: UnusedLimits): UnusedReason[] {
+function sampleReasons(device: Device, { wallMs }: BridgeFacts): UnusedReason[] {
   const { id, telemetry, problems } = device
   const logs = `brim device logs ${id}`
   if (telemetry === null) return [slowed('lag', 'no telemetry since the start of the bridge', logs)]
   const { at, ageS, clockIsSet, link, jobs, spool } = telemetry
   const reasons: UnusedReason[] = []
   const clockErrorS = Math.round((Date.parse(at) - (wallMs - ageS * 1_000)) / 1_000)
-  if (clockIsSet === false || Math.abs(clockErrorS) > limits.maxClockErrorS) {
+  if (clockIsSet === false || Math.abs(clockErrorS) > maxClockErrorS) {
     const detail = clockIsSet === false ? 'is not set' : `is ${Math.abs(clockErrorS)} s ${clockErrorS > 0 ? 'fast' : 'slow'}`
     reasons.push(slowedAtDevice('clock', detail, 'timedatectl set-ntp true'))
   }
   if (link === null) reasons.push(slowed('link', 'the data plane is not connected: no private answers', logs))
   const slowest = Math.min(link?.upBytesPerS ?? Number.POSITIVE_INFINITY, link?.downBytesPerS ?? Number.POSITIVE_INFINITY)
-  if ((link?.rttMs ?? 0) > limits.maxRttMs || slowest < limits.minBytesPerS) {
+  if ((link?.rttMs ?? 0) > maxRttMs || slowest < minBytesPerS) {
     const rate = Number.isFinite(slowest) ? `, ${Math.round(slowest)} bytes/s` : ''
     reasons.push(slowed('link', `slow: ${Math.round(link?.rttMs ?? 0)} ms round trip${rate}`, `brim device watch ${id}`))
   }
@@ -171,7 +167,7 @@ function sampleReasons(device: Device, { wallMs }: BridgeFacts, limits: UnusedLi
     const known = conditionFixes[kind]
     if (known) reasons.push({ kind: known.kind, blocks: known.blocks, detail, fix: known.fix, at: 'device' })
   }
-  if (ageS > limits.maxSilenceS) reasons.push(slowed('lag', `no telemetry for ${Math.round(ageS)} s`, logs))
+  if (ageS > maxSilenceS) reasons.push(slowed('lag', `no telemetry for ${Math.round(ageS)} s`, logs))
   if ((jobs?.waiting ?? 0) > 0 && jobs?.running === 0)
     reasons.push(slowed('lag', `${jobs.waiting} jobs wait and none runs`, `brim device show ${id}`))
   if ((spool?.waiting ?? 0) > 0)

@@ -9,12 +9,9 @@ export const firstResend: ResendState = { intervalTicks: 1, remainingTicks: 1 }
 
 const maxIntervalTicks = 16
 
-/** One tick: the interval doubles after each resend, up to `maxTicks`. */
-export function nextResend(
-  { intervalTicks, remainingTicks }: ResendState,
-  maxTicks = maxIntervalTicks,
-): { isDue: boolean; state: ResendState } {
+/** One tick: the interval doubles after each resend. */
+export function nextResend({ intervalTicks, remainingTicks }: ResendState): { isDue: boolean; state: ResendState } {
   if (remainingTicks > 1) return { isDue: false, state: { intervalTicks, remainingTicks: remainingTicks - 1 } }
-  const ticks = Math.min(2 * intervalTicks, maxTicks)
+  const ticks = Math.min(2 * intervalTicks, maxIntervalTicks)
   return { isDue: true, state: { intervalTicks: ticks, remainingTicks: ticks } }
 }

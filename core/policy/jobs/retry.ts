@@ -3,7 +3,7 @@ import type { Random } from '../../kit/base/random.ts'
 export const attemptFailures = ['undelivered', 'lost', 'timeout', 'interrupted', 'unavailable', 'failed', 'refused'] as const
 export type AttemptFailure = (typeof attemptFailures)[number]
 
-export interface RetryRule {
+interface RetryRule {
   /** Failures of this kind that another attempt may follow. */
   readonly retries: number
   readonly baseMs: number
@@ -33,13 +33,8 @@ export const retryRules: Readonly<Record<AttemptFailure, RetryRule>> = {
  * [0, min(maxMs, baseMs · 2^(count − 1))). M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog 2015.
  * @returns ms; undefined: no further attempt
  */
-export function retryDelayMs(
-  failure: AttemptFailure,
-  count: number,
-  random: Random,
-  rules: Readonly<Record<AttemptFailure, RetryRule>> = retryRules,
-): number | undefined {
-  const { retries, baseMs, maxMs } = rules[failure]
+export function retryDelayMs(failure: AttemptFailure, count: number, random: Random): number | undefined {
+  const { retries, baseMs, maxMs } = retryRules[failure]
   if (count > retries) return undefined
   return random.next() * Math.min(maxMs, baseMs * 2 ** (count - 1))
 }

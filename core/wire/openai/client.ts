@@ -1,6 +1,6 @@
 import { json } from 'node:stream/consumers'
 import type { z } from 'zod'
-import { type Clock, systemClock } from '../../kit/base/clock.ts'
+import { systemClock } from '../../kit/base/clock.ts'
 import { BrimError } from '../../kit/base/errors.ts'
 import { fromErrorDetail } from './api-error.ts'
 import { askServer, type BrimServer } from './ask-server.ts'
@@ -22,7 +22,6 @@ export function streamAnswerFrom(
   body: AnswerBody,
   signal: AbortSignal,
   listeners: AnswerListeners = {},
-  clock: Clock = systemClock,
 ): Promise<StreamedAnswer> {
   const { server } = api
   const type = 'text/event-stream'
@@ -45,8 +44,8 @@ export function streamAnswerFrom(
         ? cause
         : new BrimError('LINK_LOST', `the connection to the ${server} broke during the answer`, { cause }),
     isPassing,
-    nowMs: () => clock.nowMs(),
-    sleep: (ms: number) => clock.sleep(ms, signal),
+    nowMs: () => systemClock.nowMs(),
+    sleep: (ms: number) => systemClock.sleep(ms, signal),
   }
   return followAnswer(transport, signal, listeners)
 }

@@ -76,24 +76,20 @@ async function measure(context: BenchContext, given: z.output<z.ZodObject<typeof
   const prompts = context.quick ? evenly(dialogues, quickLimits.prompts) : dialogues
   const owned = drafterParts.flatMap((name) => partsOfDrafter(manifest, name))
   const threads = Math.min(4, availableParallelism())
-  const model = await openBundle(bundle, {
+  await using model = await openBundle(bundle, {
     library: context.io.env.ORT_LIB,
     parts: ['input', 'middle', 'output', ...owned],
     threads,
   })
   const runs: AcceptanceRun[] = []
-  try {
-    const parts = partsOf(model, context.io.signal)
-    const replays = replaysOf(model, parts, { threshold, draftLimit })
-    for (const [at, { id, task, ids }] of prompts.entries()) {
-      context.progress(`prompt ${at + 1} of ${prompts.length}: ${id}, ${ids.length} tokens`)
-      const answered = await answerGreedily(parts, ids, maxTokens)
-      const { answer } = answered
-      const of = { id, task, promptTokens: ids.length, answerTokens: answer.length, looping: isLooping(answer) }
-      for (const [drafter, rounds] of replays) runs.push(runOf({ drafter, ...of }, await rounds(answered)))
-    }
-  } finally {
-    await model.release()
+  const parts = partsOf(model, context.io.signal)
+  const replays = replaysOf(model, parts, { threshold, draftLimit })
+  for (const [at, { id, task, ids }] of prompts.entries()) {
+    context.progress(`prompt ${at + 1} of ${prompts.length}: ${id}, ${ids.length} tokens`)
+    const answered = await answerGreedily(parts, ids, maxTokens)
+    const { answer } = answered
+    const of = { id, task, promptTokens: ids.length, answerTokens: answer.length, looping: isLooping(answer) }
+    for (const [drafter, rounds] of replays) runs.push(runOf({ drafter, ...of }, await rounds(answered)))
   }
   const answers = runs.filter(({ drafter }) => drafter === 'none')
   const conditions = {

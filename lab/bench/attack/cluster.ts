@@ -28,39 +28,35 @@ export function startAttackCluster({ bundle, floods, io }: AttackClusterOptions)
   return Cluster.assembled({ bundle, env: io.env, signal: io.signal }, async (cluster) => {
     const bridge = await cluster.startBridge({ args: ['--auth'] })
     const { httpUrl, mqttUrl, dataUrl } = bridge.ready
-    const store = openIdentityStore(cluster.stateDir('bridge'))
-    try {
-      const enrolled = async (device: string) => {
-        const { token, secret } = store.createToken(operator, { group: 'default', uses: 1, expiresS: 600, approve: true })
-        const stateDir = cluster.stateDir(device)
-        const invitation = invitationText({ url: httpUrl, id: token.id, secret })
-        const {
-          status: _,
-          group: __,
-          ...enrolment
-        } = await enrol({ stateDir, device, token: invitation, replace: false }, io.signal)
-        return { id: device, token: (await requestGrant(enrolment, readDeviceKey(keyFileOf(stateDir)), io.signal)).token }
-      }
-      await enrolled('honest')
-      const measured = await enrolled('measured')
-      const agent = await cluster.startAgent({ id: 'honest', bridges: [mqttUrl] })
-      const attacks: FloodAttack[] = []
-      for (const { name: flood, keyRole = 'viewer' } of floods) {
-        const { key: apiKey } = store.createKey(operator, flood, keyRole)
-        const device = await enrolled(`attacker-${flood}`)
-        attacks.push({ flood, target: { mqttUrl, httpUrl, dataUrl, agentUrl: agent.ready.apiUrl, device, apiKey } })
-      }
-      return {
-        mqttUrl,
-        httpUrl,
-        attacks,
-        measured,
-        apiUrl: agent.ready.apiUrl,
-        apiKey: store.createKey(operator, 'honest', 'operator', honestQuota).key,
-        bridgeRssMb: () => rssMb(bridge.pid),
-      }
-    } finally {
-      store.close()
+    using store = openIdentityStore(cluster.stateDir('bridge'))
+    const enrolled = async (device: string) => {
+      const { token, secret } = store.createToken(operator, { group: 'default', uses: 1, expiresS: 600, approve: true })
+      const stateDir = cluster.stateDir(device)
+      const invitation = invitationText({ url: httpUrl, id: token.id, secret })
+      const {
+        status: _,
+        group: __,
+        ...enrolment
+      } = await enrol({ stateDir, device, token: invitation, replace: false }, io.signal)
+      return { id: device, token: (await requestGrant(enrolment, readDeviceKey(keyFileOf(stateDir)), io.signal)).token }
+    }
+    await enrolled('honest')
+    const measured = await enrolled('measured')
+    const agent = await cluster.startAgent({ id: 'honest', bridges: [mqttUrl] })
+    const attacks: FloodAttack[] = []
+    for (const { name: flood, keyRole = 'viewer' } of floods) {
+      const { key: apiKey } = store.createKey(operator, flood, keyRole)
+      const device = await enrolled(`attacker-${flood}`)
+      attacks.push({ flood, target: { mqttUrl, httpUrl, dataUrl, agentUrl: agent.ready.apiUrl, device, apiKey } })
+    }
+    return {
+      mqttUrl,
+      httpUrl,
+      attacks,
+      measured,
+      apiUrl: agent.ready.apiUrl,
+      apiKey: store.createKey(operator, 'honest', 'operator', honestQuota).key,
+      bridgeRssMb: () => rssMb(bridge.pid),
     }
   })
 }

@@ -1,6 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { tempFolder } from '../../../core/kit/base/temp-folder.ts'
 import { buildBundle } from '../../../core/model/bundle/build.ts'
 import type { Format } from '../../../core/model/bundle/manifest.ts'
 import { WorkerProcess } from '../../cluster/worker-process.ts'
@@ -89,16 +88,12 @@ type EngineProcess = WorkerProcess<EngineRequest, EngineReply>
 
 /** Measures both engines, model by model. */
 export async function measureEngine(models: Models, effort: Effort, context: BenchContext) {
-  const folder = await mkdtemp(join(tmpdir(), 'brim-bench-'))
+  await using folder = await tempFolder('bench')
   const runs: EngineRun[] = []
-  try {
-    await benchSmall(models.small, join(folder, 'small'), effort, runs, context)
-    const onnxruntime = await benchQwen(models.qwen, join(folder, 'qwen'), effort, runs, context)
-    const ort = { onnxruntime, provider: 'CPUExecutionProvider', threads, seed, spinning: false }
-    return { conditions: { ...ort, small: models.small, packed, warmUp, effort }, runs }
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
+  await benchSmall(models.small, join(folder.path, 'small'), effort, runs, context)
+  const onnxruntime = await benchQwen(models.qwen, join(folder.path, 'qwen'), effort, runs, context)
+  const ort = { onnxruntime, provider: 'CPUExecutionProvider', threads, seed, spinning: false }
+  return { conditions: { ...ort, small: models.small, packed, warmUp, effort }, runs }
 }
 
 async function startEngine(style: Style, bundle: string, { io }: BenchContext): Promise<EngineProcess> {

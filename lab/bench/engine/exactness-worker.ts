@@ -67,10 +67,6 @@ async function openRuntimeOf(options: RuntimeOptions) {
 }
 
 async function withChain<Result>(runtime: Runtime, bundle: string, use: (chain: Chain) => Promise<Result>): Promise<Result> {
-  const model = await openModel(runtime, bundle, { parts: 'chain', threads: 1 })
-  try {
-    return await use(model.chain({ cuts: 'half' }))
-  } finally {
-    await model.release()
-  }
+  await using model = await openModel(runtime, bundle, { parts: 'chain', threads: 1 })
+  return await use(model.chain({ cuts: 'half' }))
 }

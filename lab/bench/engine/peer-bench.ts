@@ -1,9 +1,9 @@
-import { mkdtemp, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import { nonEmpty } from '../../../core/kit/base/setting-kinds.ts'
+import { tempFolder } from '../../../core/kit/base/temp-folder.ts'
 import { buildBundle } from '../../../core/model/bundle/build.ts'
 import { median } from '../../../core/policy/estimate/quantile.ts'
 import { WorkerProcess } from '../../cluster/worker-process.ts'
@@ -116,52 +116,48 @@ export async function measurePeers(effort: PeerEffort, context: BenchContext, { 
   if (gguf === undefined)
     throw new BrimError('USAGE', '--vs needs a model that both engines read', { hint: 'name a GGUF file with --gguf' })
   const { io, progress } = context
-  const folder = await mkdtemp(join(tmpdir(), 'brim-bench-'))
-  try {
-    progress(`building ${gguf}`)
-    const { dir, manifest } = await buildBundle({ checkpoint: gguf, out: join(folder, 'bundle'), signal: io.signal })
-    const longest = Math.max(...effort.contexts) + effort.tokensPerRound + warmUp
-    await using peer = await LlamaCpp.start({ program: llamaServer, gguf, threads, context: longest + 1 }, io)
-    await using own: WorkerProcess<EngineRequest, EngineReply> = new WorkerProcess(new URL('./worker.js', import.meta.url), io)
-    await own.ask({ kind: 'open', style: 'in-place', bundle: dir, threads, library: io.env.ORT_LIB })
-    const runs: PeerRun[] = []
-    const add = (engine: EngineName, measured: 'prefill' | 'decode', at: number, samplesMs: readonly number[]) => {
-      const before = runs.find(
-        (run) => run.engine === engine && run.measured === measured && 'context' in run && run.context === at,
-      )
-      if (before && 'samplesMs' in before) before.samplesMs.push(...samplesMs)
-      else runs.push({ engine, measured, context: at, samplesMs: [...samplesMs] })
-    }
-    let onnxruntime = ''
-    for (let round = 0; round < effort.rounds; round++)
-      for (const at of effort.contexts) {
-        progress(`round ${round + 1} of ${effort.rounds}, context ${at}: both engines in turn`)
-        const ids = promptIds(at, manifest.dims.vocab)
-        for (const request of [
-          { kind: 'prefill', context: at },
-          { kind: 'decode', context: at, tokens: effort.tokensPerRound, warmUp },
-        ] as const) {
-          const { samples, onnxruntime: version } = await own.ask(request)
-          onnxruntime = version
-          for (const { measured, tokens, samplesMs } of samples)
-            if (measured === 'prefill' || measured === 'decode')
-              add(
-                'brim',
-                measured,
-                at,
-                samplesMs.map((ms) => ms / tokens),
-              )
-        }
-        add('llamacpp', 'prefill', at, [(await peer.prefill(ids)) / at])
-        add('llamacpp', 'decode', at, [(await peer.decode(ids, effort.tokensPerRound)).ms])
-      }
-    const { memoryBytes } = await own.ask({ kind: 'decode', context: effort.contexts[0]!, tokens: 1, warmUp: 0 })
-    const peerBytes = await peer.memoryBytes()
-    if (memoryBytes !== undefined) runs.push({ engine: 'brim', measured: 'memory', bytes: memoryBytes })
-    if (peerBytes !== undefined) runs.push({ engine: 'llamacpp', measured: 'memory', bytes: peerBytes })
-    const model = `${manifest.card.name}, ${((await stat(gguf)).size / 2 ** 20).toFixed(0)} MB`
-    return { conditions: { onnxruntime, model, format: manifest.format, threads, warmUp, effort }, runs }
-  } finally {
-    await rm(folder, { recursive: true, force: true })
+  await using folder = await tempFolder('bench')
+  progress(`building ${gguf}`)
+  const { dir, manifest } = await buildBundle({ checkpoint: gguf, out: join(folder.path, 'bundle'), signal: io.signal })
+  const longest = Math.max(...effort.contexts) + effort.tokensPerRound + warmUp
+  await using peer = await LlamaCpp.start({ program: llamaServer, gguf, threads, context: longest + 1 }, io)
+  await using own: WorkerProcess<EngineRequest, EngineReply> = new WorkerProcess(new URL('./worker.js', import.meta.url), io)
+  await own.ask({ kind: 'open', style: 'in-place', bundle: dir, threads, library: io.env.ORT_LIB })
+  const runs: PeerRun[] = []
+  const add = (engine: EngineName, measured: 'prefill' | 'decode', at: number, samplesMs: readonly number[]) => {
+    const before = runs.find(
+      (run) => run.engine === engine && run.measured === measured && 'context' in run && run.context === at,
+    )
+    if (before && 'samplesMs' in before) before.samplesMs.push(...samplesMs)
+    else runs.push({ engine, measured, context: at, samplesMs: [...samplesMs] })
   }
+  let onnxruntime = ''
+  for (let round = 0; round < effort.rounds; round++)
+    for (const at of effort.contexts) {
+      progress(`round ${round + 1} of ${effort.rounds}, context ${at}: both engines in turn`)
+      const ids = promptIds(at, manifest.dims.vocab)
+      for (const request of [
+        { kind: 'prefill', context: at },
+        { kind: 'decode', context: at, tokens: effort.tokensPerRound, warmUp },
+      ] as const) {
+        const { samples, onnxruntime: version } = await own.ask(request)
+        onnxruntime = version
+        for (const { measured, tokens, samplesMs } of samples)
+          if (measured === 'prefill' || measured === 'decode')
+            add(
+              'brim',
+              measured,
+              at,
+              samplesMs.map((ms) => ms / tokens),
+            )
+      }
+      add('llamacpp', 'prefill', at, [(await peer.prefill(ids)) / at])
+      add('llamacpp', 'decode', at, [(await peer.decode(ids, effort.tokensPerRound)).ms])
+    }
+  const { memoryBytes } = await own.ask({ kind: 'decode', context: effort.contexts[0]!, tokens: 1, warmUp: 0 })
+  const peerBytes = await peer.memoryBytes()
+  if (memoryBytes !== undefined) runs.push({ engine: 'brim', measured: 'memory', bytes: memoryBytes })
+  if (peerBytes !== undefined) runs.push({ engine: 'llamacpp', measured: 'memory', bytes: peerBytes })
+  const model = `${manifest.card.name}, ${((await stat(gguf)).size / 2 ** 20).toFixed(0)} MB`
+  return { conditions: { onnxruntime, model, format: manifest.format, threads, warmUp, effort }, runs }
 }

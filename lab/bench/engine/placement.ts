@@ -1,6 +1,6 @@
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { tempFolder } from '../../../core/kit/base/temp-folder.ts'
 import { featureInputs, graphInputs, graphOutputs } from '../../../core/model/bundle/graph-io.ts'
 import { openRuntime, type RuntimeOptions } from '../../../core/model/engine/capi.ts'
 import type { Chain } from '../../../core/model/engine/contract.ts'
@@ -27,23 +27,19 @@ type Bound = Pick<Placement, 'kvTensors' | 'kvOnDevice' | 'copies'>
  * @param options the runtime's
  */
 export async function measurePlacement(options: RuntimeOptions, bundle: string): Promise<Placement> {
-  const folder = await mkdtemp(join(tmpdir(), 'brim-profile-'))
+  await using folder = await tempFolder('profile')
+  const runtime = await openRuntime({ ...options, profileFolder: folder.path })
+  const { provider } = runtime.info
+  const watched = watchBound(runtime)
+  let steps = 0
   try {
-    const runtime = await openRuntime({ ...options, profileFolder: folder })
-    const { provider } = runtime.info
-    const watched = watchBound(runtime)
-    let steps = 0
-    try {
-      const model = await openModel(watched.runtime, bundle, { parts: 'chain', threads: 1 })
-      steps = await runSteps(model.chain({ cuts: 'half' })).finally(() => model.release())
-    } finally {
-      await runtime.close()
-    }
-    const { copies, ...nodes } = await readProfiles(folder, provider)
-    return { ...nodes, steps, ...watched.bound, copies: copies + watched.bound.copies }
+    const model = await openModel(watched.runtime, bundle, { parts: 'chain', threads: 1 })
+    steps = await runSteps(model.chain({ cuts: 'half' })).finally(() => model.release())
   } finally {
-    await rm(folder, { recursive: true, force: true })
+    await runtime.close()
   }
+  const { copies, ...nodes } = await readProfiles(folder.path, provider)
+  return { ...nodes, steps, ...watched.bound, copies: copies + watched.bound.copies }
 }
 
 /** A prompt in chunks, decoding, a kept branch, a copied prefix, and packed steps. @returns their number */

@@ -1,8 +1,8 @@
-import { mkdtemp, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { z } from 'zod'
 import { nonEmpty } from '../../../core/kit/base/setting-kinds.ts'
+import { tempFolder } from '../../../core/kit/base/temp-folder.ts'
 import { buildBundle } from '../../../core/model/bundle/build.ts'
 import { readManifest } from '../../../core/model/bundle/bundle.ts'
 import { type Provider, providerOf, shortNameOf } from '../../../core/model/engine/provider.ts'
@@ -100,16 +100,12 @@ const packedContext = 128
 
 export async function measureProvider(effort: ProviderEffort, context: BenchContext, given: ProviderOptions) {
   const provider = providerOf({ name: given.provider ?? 'cpu', plugin: given.providerPlugin })
-  const folder = await mkdtemp(join(tmpdir(), 'brim-bench-'))
-  try {
-    const runs: ProviderRun[] = []
-    const onnxruntime = await measureExactness(provider, effort, folder, runs, context)
-    await measureSpeed(provider, effort, folder, runs, context)
-    const shown = shortNameOf(provider.name)
-    return { conditions: { onnxruntime, provider: shown, threads, seed, warmUp, packedContext, effort }, runs }
-  } finally {
-    await rm(folder, { recursive: true, force: true })
-  }
+  await using folder = await tempFolder('bench')
+  const runs: ProviderRun[] = []
+  const onnxruntime = await measureExactness(provider, effort, folder.path, runs, context)
+  await measureSpeed(provider, effort, folder.path, runs, context)
+  const shown = shortNameOf(provider.name)
+  return { conditions: { onnxruntime, provider: shown, threads, seed, warmUp, packedContext, effort }, runs }
 }
 
 /** @returns the version of ONNX Runtime */

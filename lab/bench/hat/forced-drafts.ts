@@ -32,20 +32,16 @@ export async function forceDrafts(
   progress: (line: string) => void,
 ): Promise<ForcedAnswer[]> {
   const parts = ['input', 'middle', 'output', 'adapter'] as const
-  const model = await openBundle(bundle, { library, parts: [...parts], threads: 1 })
+  await using model = await openBundle(bundle, { library, parts: [...parts], threads: 1 })
   const { manifest } = model
   const head = shareHead(model.head(), manifest.dims.vocab)
   const all = { manifest, input: model.part('input'), middle: model.part('middle'), head, chain: model.chain({ cuts: 'half' }) }
   const answers: ForcedAnswer[] = []
-  try {
-    for (const [at, { ids }] of prompts.entries()) {
-      progress(`drafts of every length: answer ${at + 1} of ${prompts.length}`)
-      const drafter = adapterLookupDrafter(adapterDrafter(model.part('adapter'), head, greedy))
-      answers.push(await forcedAnswer(drafter, all, await answerGreedily(all, ids, maxTokens), length))
-      drafter.release()
-    }
-  } finally {
-    await model.release()
+  for (const [at, { ids }] of prompts.entries()) {
+    progress(`drafts of every length: answer ${at + 1} of ${prompts.length}`)
+    const drafter = adapterLookupDrafter(adapterDrafter(model.part('adapter'), head, greedy))
+    answers.push(await forcedAnswer(drafter, all, await answerGreedily(all, ids, maxTokens), length))
+    drafter.release()
   }
   return answers
 }

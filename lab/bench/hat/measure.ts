@@ -1,9 +1,8 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readFile } from 'node:fs/promises'
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
+import { tempFolder } from '../../../core/kit/base/temp-folder.ts'
 import type { FilePrompt } from '../../../core/model/text/prompt-file.ts'
 import { rowBytes } from '../../../core/wire/protocol/frame.ts'
 import type { Cores } from '../../cluster/cores.ts'
@@ -99,18 +98,14 @@ export async function measureLoaded(setup: Setup, results: Results): Promise<voi
 export async function measureBusy(setup: Setup, results: Results): Promise<void> {
   const { plan } = setup
   if (plan.busy.strategies.length === 0) return
-  const folder = await mkdtemp(join(tmpdir(), 'brim-deeper-'))
-  try {
-    setup.progress(`the model with ${plan.busy.layers} layers`)
-    const bundle = await buildDeeperModel(folder, plan.busy.layers)
-    for (const workload of workloadNames)
-      for (const strategy of plan.busy.strategies) {
-        const run = { measured: 'busy', strategy, workload, seed: firstSeed(plan) } as const
-        await loadOnce({ ...setup, bundle }, run, plan.loaded[workload].perS, results, plan.busy.requests)
-      }
-  } finally {
-    await rm(folder, { recursive: true })
-  }
+  await using folder = await tempFolder('deeper')
+  setup.progress(`the model with ${plan.busy.layers} layers`)
+  const bundle = await buildDeeperModel(folder.path, plan.busy.layers)
+  for (const workload of workloadNames)
+    for (const strategy of plan.busy.strategies) {
+      const run = { measured: 'busy', strategy, workload, seed: firstSeed(plan) } as const
+      await loadOnce({ ...setup, bundle }, run, plan.loaded[workload].perS, results, plan.busy.requests)
+    }
 }
 
 /** One seed. After a void run, its runs are repeated at a lower rate, which later seeds use too. */
@@ -185,21 +180,17 @@ export async function measureAlone(setup: Setup, results: Results): Promise<void
 /** Where the rounds of each strategy go, for short prompts; bridge and agent record their machines meanwhile. */
 export async function measureRounds(setup: Setup, results: Results): Promise<void> {
   const { plan, workloads, links } = setup
-  const recordings = await mkdtemp(join(tmpdir(), 'brim-rounds-'))
-  try {
-    const prompts = workloads.short.slice(0, plan.rounds.prompts)
-    const questions: Questions = { measured: 'rounds', workload: 'short', prompts, maxTokens: plan.maxTokens }
-    const asked = await askInTurn(setup, results, plan.rounds.strategies, links, [questions], recordings)
-    for (const { run, answers } of asked) {
-      const [bridge, agent] = await Promise.all(
-        ['bridge', 'device-1'].map((of) => readFile(recordingOf(recordings, run.strategy, of), 'utf8')),
-      )
-      const passages = answers.map((answer) => answer.passages)
-      const recorded = { bridge: bridge!, agent: agent!, passages, rowBytes: links.stateBytes }
-      Object.assign(run, { roundTimes: roundTimesOf(recorded) })
-    }
-  } finally {
-    await rm(recordings, { recursive: true })
+  await using recordings = await tempFolder('rounds')
+  const prompts = workloads.short.slice(0, plan.rounds.prompts)
+  const questions: Questions = { measured: 'rounds', workload: 'short', prompts, maxTokens: plan.maxTokens }
+  const asked = await askInTurn(setup, results, plan.rounds.strategies, links, [questions], recordings.path)
+  for (const { run, answers } of asked) {
+    const [bridge, agent] = await Promise.all(
+      ['bridge', 'device-1'].map((of) => readFile(recordingOf(recordings.path, run.strategy, of), 'utf8')),
+    )
+    const passages = answers.map((answer) => answer.passages)
+    const recorded = { bridge: bridge!, agent: agent!, passages, rowBytes: links.stateBytes }
+    Object.assign(run, { roundTimes: roundTimesOf(recorded) })
   }
 }
 

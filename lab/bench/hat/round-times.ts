@@ -1,4 +1,4 @@
-import type { HatAction, HatInput, HatRules } from '../../../core/policy/hat/hat-steps.ts'
+import type { HatAction, HatInput } from '../../../core/policy/hat/hat-steps.ts'
 import { decodeLine } from '../../../core/policy/recording.ts'
 import type { ServingAction, ServingInput } from '../../../core/policy/serving/serving-events.ts'
 import type { Passage } from '../../cluster/shaped-link.ts'
@@ -36,24 +36,18 @@ export interface RoundTimes {
 
 /** A line of a machine's recording after its first. */
 interface Taken<Input, Action> {
-  readonly id: number
   readonly atMs: number
   readonly input: Input
   readonly actions: readonly Action[]
 }
 
-interface Recorded<Input, Action, Settings> {
-  readonly settings: Settings
-  readonly taken: readonly Taken<Input, Action>[]
-}
-
-/** The machines of this name in a recording, in the order of their beginning. */
-function machinesOf<Input, Action, Settings>(text: string, name: string): Recorded<Input, Action, Settings>[] {
-  const machines = new Map<number, { settings: Settings; taken: Taken<Input, Action>[] }>()
+/** The lines of each machine of this name in a recording, in the order of their beginning. */
+function machinesOf<Input, Action>(text: string, name: string): Taken<Input, Action>[][] {
+  const machines = new Map<number, Taken<Input, Action>[]>()
   for (const line of text.split('\n').filter(Boolean).map(decodeLine)) {
-    const begun = line as { id: number; machine?: string; settings: Settings }
-    if (begun.machine === name) machines.set(begun.id, { settings: begun.settings, taken: [] })
-    else if (begun.machine === undefined) machines.get(begun.id)?.taken.push(line as Taken<Input, Action>)
+    const { id, machine } = line as { id: number; machine?: string }
+    if (machine === name) machines.set(id, [])
+    else if (machine === undefined) machines.get(id)?.push(line as Taken<Input, Action>)
   }
   return [...machines.values()]
 }
@@ -138,10 +132,10 @@ export interface RecordedAnswers {
 
 /** Where the rounds of the last answers went; undefined without a round. */
 export function roundTimesOf({ agent, bridge, passages, rowBytes }: RecordedAnswers): RoundTimes | undefined {
-  const answers = machinesOf<HatInput, HatAction, HatRules>(agent, 'hat').slice(-passages.length)
-  const serving = machinesOf<ServingInput, ServingAction, unknown>(bridge, 'serving')
-  const streams = serving.flatMap(({ taken }) => framesAtBridge(taken)).slice(-passages.length)
-  const rounds = answers.flatMap(({ taken }, at) => {
+  const answers = machinesOf<HatInput, HatAction>(agent, 'hat').slice(-passages.length)
+  const serving = machinesOf<ServingInput, ServingAction>(bridge, 'serving')
+  const streams = serving.flatMap(framesAtBridge).slice(-passages.length)
+  const rounds = answers.flatMap((taken, at) => {
     const own = roundsOf(taken)
     // Frames of the prompt come before those of the rounds.
     const frames = streams[at]!.slice(-own.length)

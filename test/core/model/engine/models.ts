@@ -59,6 +59,7 @@ export async function workshop(
         chain: (cuts) => model.chain(cuts),
         releaseFree: () => model.releaseFree(),
         release: () => model.release(),
+        [Symbol.asyncDispose]: () => model.release(),
       }
     },
     async [Symbol.asyncDispose]() {

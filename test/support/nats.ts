@@ -7,9 +7,9 @@ import { fileURLToPath } from 'node:url'
 import { systemClock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import { projectRoot } from '../../core/kit/base/version.ts'
-import { freePort } from './free-port.ts'
-import { endProcess, startListening } from './listening-process.ts'
-import { brimOutput } from './processes.ts'
+import { freePort } from '../../lab/cluster/free-port.ts'
+import { endProcess, startListening } from '../../lab/cluster/listening-process.ts'
+import { brimOutput } from '../../lab/cluster/processes.ts'
 
 /** The configuration that docs/brokers.md recommends to operators. */
 const recommendedConfig = fileURLToPath(new URL('docs/brokers/nats.conf', projectRoot))
