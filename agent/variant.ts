@@ -14,6 +14,8 @@ export interface AgentVariant {
   readonly adapter?: AdapterName | undefined
   /** Answers wait for their session before they send rows. */
   readonly awaitsSessions?: boolean | undefined
+  /** Answers are made by the small model and the server alone (DiSCo). */
+  readonly withoutHat?: boolean | undefined
   /** A drafter of an answer, made of a model that is opened with its Medusa heads. */
   readonly treeDrafter?: ((model: DeviceModel) => TreeDrafter) | undefined
 }

@@ -38,6 +38,11 @@ export class Answering {
     this.update()
   }
 
+  /** The split model as a way of answering; undefined: there is none, or a benchmark compares answers without it. */
+  get hat(): SplitAnswering | undefined {
+    return this.#variant.withoutHat ? undefined : this.llm
+  }
+
   /** What answers with a split model that is not the current one. */
   endpointOf(opened: ActiveModel<DeviceModel>): TokenEndpoint {
     const variant = { ...this.#variant, forgetsPrefixes: true }

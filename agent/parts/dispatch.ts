@@ -98,17 +98,17 @@ export function openDispatch(
   const planned = sketchesOf('auto', base, bridge, untilLinked, log)
 
   function candidates(): Candidates {
-    const { llm, slm } = answering
+    const { hat, slm } = answering
     const server = openServer()
     const own = models.slm
     // Of its own model's answers: the nearest to what HAT and sketches will take, before they have been measured.
     const { answerTtftMs: announced, answerMsPerToken: announcedMsPerToken } = links.best
     return {
       hasServer: config.server !== undefined,
-      hat: llm && {
+      hat: hat && {
         spender: 'hat',
         name: hatName,
-        endpoint: llm.endpoint,
+        endpoint: hat.endpoint,
         continues: true,
         pauses: true,
         announced,

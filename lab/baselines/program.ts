@@ -22,13 +22,18 @@ const agent = defineCommand({
     reuse: z.boolean().default(true).describe('reuse KV that the bridge has cached from earlier prompts'),
     medusa: z.boolean().default(false).describe('draft with the Medusa heads of the bundle'),
     paperAdapter: z.boolean().default(false).describe("draft with the paper's adapter, which reads no deep states"),
+    hat: z
+      .boolean()
+      .default(true)
+      .describe('answer by HAT where that is best; otherwise by the small model and the server alone'),
     early: z.boolean().default(true).describe('send rows before the bridge has opened the session'),
   },
-  run: ({ stepMs, rowMs, prefill, reuse, medusa, paperAdapter, early, ...given }, io) =>
+  run: ({ stepMs, rowMs, prefill, reuse, medusa, paperAdapter, early, hat, ...given }, io) =>
     runAgent(given, io, {
       prefill,
       forgetsPrefixes: !reuse,
       awaitsSessions: !early,
+      withoutHat: !hat,
       ...(paperAdapter ? { adapter: 'adapter-paper' } : {}),
       ...(stepMs + rowMs > 0 ? { openSmall: pacedSmallModel({ stepMs, rowMs }) } : {}),
       ...(medusa ? { treeDrafter: medusaOf } : {}),

@@ -3,6 +3,7 @@ import { BrimError } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import type { FilePrompt } from '../../../core/model/text/prompt-file.ts'
+import type { AnswerDispatcher } from '../../../core/policy/disco/answer-dispatcher.ts'
 import type { SideWork } from '../../../core/policy/disco/controller-plan.ts'
 import { costOf } from '../../../core/policy/disco/costs.ts'
 import { createTokenCounts, createTtft } from '../../../core/policy/disco/estimates.ts'
@@ -24,7 +25,7 @@ import { promptOfLength } from '../hat/workload.ts'
 import type { LatencyTrace, Shape } from './data.ts'
 import { comparedMethods, constrainedSides, type MethodName } from './methods.ts'
 import type { ReplayedAnswer } from './replay.ts'
-import { answerBy, type SidePrices } from './replayed-device.ts'
+import { answerBy, dispatcherOf, type SidePrices } from './replayed-device.ts'
 import { startSlowProxy } from './slow-proxy.ts'
 import { type ReplayRequest, requestsOf } from './workload.ts'
 
@@ -134,7 +135,8 @@ function startLiveCluster({ bundle, smallModel, io }: LiveOptions, constrained: 
         pace: { stepMs: startMs, rowMs: 1_000 / prefillTokensPerS },
         args: [
           ...['--slm', smallModel, '--server', 'bridge', '--data-url', dataUrl.replace(`:${portOf(dataUrl)}`, `:${proxy.port}`)],
-          ...policy,
+          // DiSCo has two ways of answering: a third one, HAT, would pass the proxy undelayed.
+          ...['--no-hat', ...policy],
           ...settings[constrained].args,
         ],
       })
@@ -176,12 +178,16 @@ async function measureDevice(device: LiveDevice, constrained: ReportedSide, opti
   const { prices } = settings[constrained]
   const common = { profile: device.profile, prices, ttftMs: createTtft(), tokensPerS: timeScale * readingTokensPerS }
   const simulation = new Simulation(0)
+  const dispatchers = new Map<MethodName, AnswerDispatcher>()
   return requests.flatMap((request, i): LiveRun[] => {
     const { method, promptTokens, outputTokens, counts } = request
     const isPlanned = method.startsWith('DiSCo')
     if (isPlanned) known.prompts.record(promptTokens)
     const of = { ...common, method, budget: isPlanned ? liveBudget : null, maxTokens: outputTokens }
-    const replayed = answerBy(simulation, { ...of, prices: isPlanned ? prices : undefined }, request, known, 'end')
+    const replayedDevice = { ...of, prices: isPlanned ? prices : undefined }
+    const dispatcher = dispatchers.get(method) ?? dispatcherOf(replayedDevice, known)
+    dispatchers.set(method, dispatcher)
+    const replayed = answerBy(simulation, replayedDevice, dispatcher, request, 'end')
     known.answers.record(outputTokens)
     if (!counts) return []
     const { work, ...live } = answers[i]!

@@ -18,7 +18,7 @@ import { methodNames, methods } from './methods.ts'
 import { type KnownStarts, leastDollars, leastP99Ms } from './oracle.ts'
 import type { Plan } from './plan.ts'
 import type { ReplayedAnswer } from './replay.ts'
-import { answerBy, type KnownLengths, type ReplayedDevice, type SidePrices } from './replayed-device.ts'
+import { answerBy, dispatcherOf, type KnownLengths, type ReplayedDevice, type SidePrices } from './replayed-device.ts'
 import {
   type AnswerLengths,
   answerLengths,
@@ -175,15 +175,15 @@ function replay(
   const simulation = new Simulation(seed)
   const random = { shapes: seededRandom(seed), latencies: seededRandom(1_000 + seed) }
   const lengths: KnownLengths = { prompts: createTokenCounts(), answers: createTokenCounts() }
-  const answers = new Map(devices.map((device) => [device, [] as Answered[]]))
+  const answers = new Map(devices.map((device) => [device, { dispatcher: dispatcherOf(device, lengths), own: [] as Answered[] }]))
   for (const [i, request] of requestsOf(shapes, trace.latencies, lessons + count, random).entries()) {
     const { promptTokens, outputTokens } = request
     lengths.prompts.record(promptTokens)
-    for (const [device, own] of answers) {
-      const answer = answerBy(simulation, device, request, lengths, until)
+    for (const [device, { dispatcher, own }] of answers) {
+      const answer = answerBy(simulation, device, dispatcher, request, until)
       if (i >= lessons) own.push({ ...answer, promptTokens, serverMs: request.server.ttftMs })
     }
     lengths.answers.record(outputTokens)
   }
-  return (device) => answers.get(device)!
+  return (device) => answers.get(device)!.own
 }

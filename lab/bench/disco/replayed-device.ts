@@ -34,19 +34,25 @@ export interface KnownLengths {
   readonly answers: ForgettingHistogram
 }
 
-/** Plans the answer by an agent's dispatcher, and replays it. */
+/** The agent's dispatcher, which knows the share that its earlier answers have used. @param lengths to which the caller adds */
+export function dispatcherOf(device: ReplayedDevice, lengths: KnownLengths): AnswerDispatcher {
+  const { method, budget, tokensPerS } = device
+  const constrained = sideNamed(methods[method].constrained)
+  const settings = { constrained, share: budget ?? 0, patienceMs: undefined, tokensPerS }
+  return new AnswerDispatcher(settings, estimatesOf(device, lengths), new SmallModelUse(1))
+}
+
+/** Plans the answer by the device's dispatcher, and replays it. */
 export function answerBy(
   simulation: Simulation,
   device: ReplayedDevice,
+  dispatcher: AnswerDispatcher,
   request: ReplayRequest,
-  lengths: KnownLengths,
   until: 'first token' | 'end',
 ): ReplayedAnswer {
-  const { method, profile, prices, tokensPerS, maxTokens, budget } = device
+  const { profile, prices, maxTokens } = device
   const { promptTokens } = request
-  const constrained = sideNamed(methods[method].constrained)
-  const settings = { constrained, share: budget ?? 0, patienceMs: undefined, tokensPerS }
-  const plan = new AnswerDispatcher(settings, estimatesOf(device, lengths), new SmallModelUse(1))
+  const plan = dispatcher
     .ask({
       mode: 'auto',
       sides: {

@@ -9,6 +9,7 @@ import { expandInstruction, type PicePrompts, withInstruction } from '../../../c
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { BrimError } from '../../../core/kit/base/errors.ts'
 import { generate } from '../../../core/model/engine/generate.ts'
+import { logprobsOf } from '../../../core/model/engine/logprobs.ts'
 import { greedy } from '../../../core/model/engine/sampler.ts'
 import type { ChatMessage } from '../../../core/model/text/chat-message.ts'
 import { coverage, leastCoverage } from '../../../core/policy/pice/coverage.ts'
@@ -104,21 +105,36 @@ async function run(input: object, options: RunOptions = {}) {
 const usualLines = ['summer heat rest shade', 'pull plug not way', 'someone sick clean hands', 'tired go leave tomorrow']
 
 /** What the model alone makes of the line. @param shown the part of the sketch in its prompt */
-async function alone(lines: readonly string[], at: number, shown = lines): Promise<string> {
+const alone = async (lines: readonly string[], at: number, shown = lines): Promise<string> =>
+  (await writtenAlone(lines, at, shown)).text
+
+/** With the mean log2 p of its tokens, from one step over all of them. */
+async function writtenAlone(lines: readonly string[], at: number, shown = lines) {
   const chat = withInstruction(
     messages,
     expandInstruction(prompts, shown, { line: lines[at]!, at, count: lines.length, tokens: 10 }),
   )
   const promptIds = await model.text.prompts.encode({ kind: 'chat', messages: chat }, '', AbortSignal.timeout(5_000))
   let text = ''
+  const ids: number[] = []
   for await (const event of generate(model.chain, model.text.tokenizer, {
     promptIds,
     sampling: greedy,
     maxTokens: 46,
     clock: systemClock,
   }))
-    if (event.kind === 'token') text += event.text
-  return cleanExpansion(text, lines[at]!).text
+    if (event.kind === 'token' && !model.text.eos.includes(event.token)) {
+      text += event.text
+      ids.push(event.token)
+    }
+  const sequence = model.chain.createSequence()
+  const select = ids.map((_, i) => promptIds.length - 1 + i)
+  const logits = await model.chain.step([{ sequence, ids: [...promptIds, ...ids.slice(0, -1)], select }])
+  sequence.release()
+  const { vocab } = model.chain.manifest.dims
+  const log2 = ids.map((id, i) => logprobsOf(logits.subarray(i * vocab, (i + 1) * vocab), id, 1).logprob / Math.LN2)
+  const meanLog2Probability = log2.reduce((sum, each) => sum + each, 0) / ids.length
+  return { text: cleanExpansion(text, lines[at]!).text, meanLog2Probability }
 }
 
 describe('pice.expand', () => {
@@ -127,11 +143,12 @@ describe('pice.expand', () => {
     const { sentences, runs } = await run({ sketches: [{ messages, sketch, expectedTokens: 100 }] })
     let covered = 0
     for (const { sentence, text, tokens, meanLog2Probability } of sentences) {
-      const own = await alone(sketch, sentence)
+      const { text: own, meanLog2Probability: ownLog2 } = await writtenAlone(sketch, sentence)
       const share = coverage(sketch[sentence]!, own)
       if (share >= leastCoverage) {
         covered += 1
         expect(text).toBe(own)
+        expect(meanLog2Probability).toBeCloseTo(ownLog2, 2)
       } else expect(coverage(sketch[sentence]!, text)).toBeGreaterThanOrEqual(share)
       expect(tokens).toBeGreaterThan(0)
       expect(meanLog2Probability).toBeLessThan(0)

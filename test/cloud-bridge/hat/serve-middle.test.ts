@@ -6,6 +6,8 @@ import { splitModel } from '../../../cloud-bridge/serving/served-model.ts'
 import type { Manifest } from '../../../core/model/bundle/manifest.ts'
 import { sequenceBytesOf } from '../../../core/model/engine/stacked-sequence.ts'
 import type { DeviceRates } from '../../../core/policy/hat/chunk-advice.ts'
+import type { ReaderState, ServingPolicy } from '../../../core/policy/serving/policy.ts'
+import { createPolicy, type PolicyOptions } from '../../../core/policy/tokenflow/named-policies.ts'
 import { decodeFrame, encodeFrame, type Frame } from '../../../core/wire/protocol/frame.ts'
 import { type FakeClock, fakeClock } from '../../support/fake-clock.ts'
 import { type ScriptedPart, scriptedPart } from '../../support/scripted-part.ts'
@@ -34,8 +36,14 @@ interface TestSession {
   send(base: number, n: number, want: number): Promise<void>
 }
 
+interface ServeOptions {
+  readonly manual?: boolean
+  readonly rates?: DeviceRates
+  readonly servingPolicy?: (options: PolicyOptions) => ServingPolicy
+}
+
 /** The middle part as the bridge serves it, with a scripted part, a fake clock and a recording connection. */
-function serve(settings: Partial<BridgeSettings> = {}, options: { manual?: boolean; rates?: DeviceRates } = {}): World {
+function serve(settings: Partial<BridgeSettings> = {}, options: ServeOptions = {}): World {
   const clock = fakeClock()
   const part = scriptedPart({ manual: options.manual ?? false })
   const config = readBridgeConfig({ bundle: 'bundle', stateDir: 'state', ...settings })
@@ -43,6 +51,7 @@ function serve(settings: Partial<BridgeSettings> = {}, options: { manual?: boole
     clock,
     logger: silentLogger(),
     onCount: () => {},
+    servingPolicy: options.servingPolicy,
   })
   const frames: Frame[] = []
   const peer: Peer = {
@@ -167,6 +176,26 @@ describe('the middle part as configured', () => {
     expect(world.middle.steps.list()).toMatchObject([{ tokens: 8, computeMs: 12 }])
     const [half, int8] = [await world.open({ wire: 'fp16' }), await world.open({ wire: 'int8' })]
     expect([half.chunkTokens, int8.chunkTokens]).toEqual([20, 16])
+  })
+
+  it('schedules a session by the rate and the unread tokens that its device reports', async () => {
+    const seen: (ReaderState | undefined)[] = []
+    const servingPolicy = (of: PolicyOptions): ServingPolicy => {
+      const ordinary = createPolicy('decode-first', of)
+      return {
+        plan(state, nowMs) {
+          seen.push(...state.waiting.map(({ reader }) => reader && { ...reader }))
+          return ordinary.plan(state, nowMs)
+        },
+      }
+    }
+    const world = serve({}, { servingPolicy })
+    const session = await world.open()
+    await session.send(0, 4, 1)
+    world.middle.sessions.report(world.peer, session.id, 8, 6)
+    await session.send(4, 1, 1)
+    // Six tokens at eight a second.
+    expect(seen).toMatchObject([undefined, { tokensPerS: 8, drainedMs: world.clock.nowMs() + 750 }])
   })
 
   it('does not end a session while one of its frames is computed', async () => {

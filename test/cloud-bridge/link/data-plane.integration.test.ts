@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
+import type { Sessions } from '../../../cloud-bridge/hat/sessions.ts'
 import { encodeFrame, headerBytes, maxFrameBytes } from '../../../core/wire/protocol/frame.ts'
 import { closeCodes } from '../../../core/wire/protocol/messages.ts'
 import { maxProbeBytes } from '../../../core/wire/protocol/probe.ts'
@@ -104,6 +105,18 @@ describe('a session', () => {
     await expect.poll(() => plane.sessions.count).toBe(0)
     await device.flushed()
     expect(plane.kvBytes()).toBe(0)
+  })
+
+  it('is told what its device reports of the reader', async () => {
+    await using plane = await startDataPlane(scriptedPart())
+    const reports: object[] = []
+    const report: Sessions['report'] = ({ device }, _session, tokensPerS, undelivered) =>
+      void reports.push({ device, tokensPerS, undelivered })
+    Object.assign(plane.sessions, { report })
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    const { hex } = await device.open(testModelId)
+    device.sendMessage({ type: 'reading', session: hex, tokensPerS: 8, undelivered: 6 })
+    await expect.poll(() => reports).toEqual([{ device: 'jetson-01', tokensPerS: 8, undelivered: 6 }])
   })
 
   it('that is refused drops the frames that were sent with open', async () => {

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { streamAnswerFrom } from '../../../core/wire/openai/client.ts'
 import { strategies } from '../../../lab/bench/hat/strategies.ts'
 import { askAgent } from '../../../lab/cluster/ask-agent.ts'
 import { type BridgeNode, Cluster } from '../../../lab/cluster/cluster.ts'
 import { ensureDemoBundle } from '../../../lab/cluster/demo-bundles.ts'
 import { laboratoryProgram as program } from '../../../lab/cluster/processes.ts'
-import { buildTextBundle } from '../../support/agent-world.ts'
+import { buildSlmBundle, buildTextBundle } from '../../support/agent-world.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
 let dir: TempDir
@@ -31,6 +32,16 @@ it('answers as U-shape with a baseline at the bridge: the same text as HAT, with
   const uShape = await answerOf('u-shape', ['--prefill', 'whole-all', '--drafter', 'none', '--no-draft-ahead', '--no-reuse'])
   expect(uShape.report.tokenIds).toEqual(hat.report.tokenIds)
   expect(uShape.report.bytesDown).toBeGreaterThan(hat.report.bytesDown!)
+})
+
+it('has the small model and the server as its only ways, as DiSCo is measured', async () => {
+  const args = ['--no-hat', '--mode', 'auto', '--slm', await buildSlmBundle(dir.path), '--server', 'bridge']
+  const agent = await cluster.startAgent({ id: 'two-ways', bridges: [bridge.ready.mqttUrl], args, program })
+  const messages = [{ role: 'user' as const, content: 'Where does the river rise?' }]
+  const body = { messages, max_tokens: 3, brim: { explain: true } }
+  const { report } = await streamAnswerFrom({ server: 'agent', url: agent.ready.apiUrl }, body, AbortSignal.timeout(60_000))
+  const ways = report.disco!.ways!.filter(({ model }) => model !== null)
+  expect(ways.map(({ way }) => way)).toEqual(['slm', 'bridge', 'sketches'])
 })
 
 it('rejects Medusa where the bundle has no heads', async () => {

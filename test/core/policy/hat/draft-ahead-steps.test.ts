@@ -1,7 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { DeviceSpeed } from '../../../../core/policy/hat/device-speed.ts'
-import { draftAheadSteps, plannedStepsAhead, roundTripS } from '../../../../core/policy/hat/draft-ahead-steps.ts'
+import {
+  draftAheadSteps,
+  plannedStepsAhead,
+  roundCostsOf,
+  roundTripOf,
+  roundTripS,
+} from '../../../../core/policy/hat/draft-ahead-steps.ts'
+import { conditionsOf } from '../../../../core/policy/hat/hat-conditions.ts'
 
 const trip = {
   rows: 5,
@@ -54,5 +61,30 @@ describe('drafting ahead during a verification', () => {
     expect(plannedStepsAhead(trip, speed)).toBe(5)
     speed.recordAheadStep(0.01)
     expect(plannedStepsAhead(trip, speed)).toBe(4)
+  })
+})
+
+describe('a round of an answer', () => {
+  it('is planned from what the link and the device have measured, each in its own unit', () => {
+    const rates = { upBytesPerS: 1e6, downBytesPerS: 4e6, rttS: 0.04, cloudS: 0.5, verificationS: 0.02 }
+    const speed = new DeviceSpeed()
+    speed.recordDraft(10, 0.03)
+    const conditions = conditionsOf({
+      session: () => ({ rates, chunkTokens: 64, frameTokens: 64, draftLimit: 8 }),
+      speed,
+      rules: { draftLimit: 8, bytesPerToken: 2_000 },
+      isPadded: () => false,
+      mayDraftAhead: () => true,
+    })
+    // 40 + 10 + 20 + 2.5 ms, at 3 ms a step; of drafting ahead, 5 ms.
+    expect(plannedStepsAhead(roundTripOf(5, 2_000, conditions), conditions)).toBe(24)
+    speed.recordAheadStep(0.005)
+    expect(plannedStepsAhead(roundTripOf(5, 2_000, conditions), conditions)).toBe(14)
+    const { fixedS, draftS, rowS } = roundCostsOf(2_000, 0.001, conditions)
+    expect([fixedS, draftS, rowS].map((seconds) => seconds && seconds * 1_000)).toEqual([
+      expect.closeTo(1 + 40 + 2 + 20 + 0.5),
+      expect.closeTo(3),
+      expect.closeTo(2.5),
+    ])
   })
 })

@@ -33,6 +33,12 @@ describe('the speed of a small model', () => {
     })
   })
 
+  it('has a prompt and a context in tokens of the LLM, too', () => {
+    const { prefillS, contextTokens } = speedOf({ ...measured, prefillTokensPerS: 300, contextTokens: 600 }, 2)
+    expect(prefillS).toBeCloseTo(0.01)
+    expect(contextTokens).toBe(400)
+  })
+
   it('of several sequences lies between the measured points, and stays at the last', () => {
     const speedups = [1, 2, 4, 6, 8, 100].map((n) => speedupAt(measured.parallel, n))
     for (const [at, expected] of [1, 1.5, 2.5, 2.9, 3.3, 3.3].entries()) expect(speedups[at]).toBeCloseTo(expected)

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import type { ControllerPlan } from '../../../../core/policy/disco/controller-plan.ts'
+import { createTokenCounts, createTtft } from '../../../../core/policy/disco/estimates.ts'
 import type { Side } from '../../../../core/policy/disco/state.ts'
 import { type ReplayedAnswer, replayAnswer } from '../../../../lab/bench/disco/replay.ts'
 import { replaySeed } from '../../../../lab/bench/disco/replay-seed.ts'
+import { answerBy, dispatcherOf } from '../../../../lab/bench/disco/replayed-device.ts'
 import { simulatedDevice, simulatedServer } from '../../../../lab/bench/disco/simulated-side.ts'
 import { Simulation } from '../../../../lab/simulate/kernel/simulation.ts'
 import { deviceProfiles, readingTokensPerS } from '../../../../lab/simulate/paper/disco/profiles.ts'
@@ -86,6 +88,27 @@ describe('a replayed answer', () => {
     const race = replayed({}, 200, 'first token')
     expect(race).toMatchObject({ ttftMs: 200, gapsMs: [] })
   })
+})
+
+it('a device makes up for the share that its earlier answers have left, as an agent does', () => {
+  const lengths = { prompts: createTokenCounts(), answers: createTokenCounts() }
+  const device = {
+    ...{ method: 'DiSCo-D', budget: 0.4, profile, prices: undefined },
+    ...{ ttftMs: createTtft(), tokensPerS: readingTokensPerS, maxTokens: 20 },
+  } as const
+  const server = { ttftMs: 600, tokenMs: 20 }
+  const request = { atMs: 0, chance: 0, promptTokens: 10, outputTokens: 20, server, serverAgain: server }
+  const dispatcher = dispatcherOf(device, lengths)
+  const simulation = new Simulation(1)
+  let begun = 0
+  for (let i = 0; i < 100; i += 1) {
+    lengths.prompts.record(10)
+    const { work } = answerBy(simulation, device, dispatcher, request, 'first token')
+    if (i >= 20) begun += work.local.promptTokens / 10 / 80
+  }
+  // A plan by F alone, which is a step, lets the device wait for the server each time.
+  expect(begun).toBeGreaterThan(0.3)
+  expect(begun).toBeLessThan(0.5)
 })
 
 describe('the replay of a trace', () => {
