@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { openEmbeddings } from '../core/answer/embeddings/open-embeddings.ts'
 import { type Clock, systemClock } from '../core/kit/base/clock.ts'
 import { createClosers } from '../core/kit/base/closers.ts'
+import { terminated } from '../core/kit/base/termination.ts'
 import { pinOf } from '../core/kit/base/tls-pin.ts'
 import { tryOrLog } from '../core/kit/base/try-or-log.ts'
 import { release, version } from '../core/kit/base/version.ts'
@@ -80,8 +81,14 @@ async function openBridge(base: Base, variant: BridgeVariant, node?: PrimaryNode
   collectMetrics(base, cloud, work, rollouts, broker, node)
   const verified = new VerifiedBundles(config.stateDir)
   const embeddings = await openEmbeddings({ ...config, verified }, closers)
+  const ending = new AbortController()
+  const onEnd = () => {
+    if (ending.signal.aborted) return
+    logger.warn('this bridge ends, so that its databases can be moved: start it again with --database')
+    ending.abort(terminated)
+  }
   const routes = [
-    ...servingRoutes(base, work, cloud, embeddings, node),
+    ...servingRoutes(base, work, cloud, embeddings, node, onEnd),
     ...fleetRoutes(base, stores, work, rollouts, broker, cloud, node),
     ...accessRoutes(base, stores, access, authorization, identities),
   ]
@@ -148,7 +155,8 @@ async function openBridge(base: Base, variant: BridgeVariant, node?: PrimaryNode
     get auth() {
       return grants.authRequired
     },
-    logger: logger,
+    logger,
+    ending: ending.signal,
     wallMs: work.jobs.wallMs,
     get stalled() {
       return base.progress.stalled

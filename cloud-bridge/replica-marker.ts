@@ -1,7 +1,7 @@
-import { existsSync, rmSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { BrimError } from '../core/kit/base/errors.ts'
-import { writePrivate } from '../core/kit/base/private-file.ts'
+import { syncToDisk, writePrivate } from '../core/kit/base/private-file.ts'
 import { sharedDatabases } from './databases.ts'
 
 /** In a state folder whose databases are copies of those in PostgreSQL. */
@@ -23,11 +23,21 @@ export function requireNoReplica(stateDir: string): void {
   })
 }
 
-/** From now on the databases of a folder are copies, or no longer. */
-export function markReplica(stateDir: string, isReplica = true): void {
+const complete = 'complete'
+
+/** From now on the databases of a folder are copies. @param isComplete with all that PostgreSQL has of a fleet that no bridge serves */
+export const markReplica = (stateDir: string, isComplete = false): void =>
+  writePrivate(join(stateDir, marker), isComplete ? complete : '')
+
+export function isCompleteReplica(stateDir: string): boolean {
   const path = join(stateDir, marker)
-  if (isReplica) writePrivate(path, '')
-  else rmSync(path, { force: true })
+  return existsSync(path) && readFileSync(path, 'utf8') === complete
+}
+
+/** The databases of a folder are those of a bridge that is alone. */
+export function unmarkReplica(stateDir: string): void {
+  rmSync(join(stateDir, marker), { force: true })
+  syncToDisk(stateDir)
 }
 
 /**

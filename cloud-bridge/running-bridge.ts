@@ -25,6 +25,8 @@ export interface Bridge {
    * @returns resolves when none is in progress
    */
   drain(): Promise<void>
+  /** Aborted, as by SIGTERM, when an operator asks this process to end. Absent: that is not possible. */
+  readonly ending?: AbortSignal | undefined
   /** Rejects when this process cannot go on. Absent: it can. */
   readonly failed?: Promise<void> | undefined
   /** Publishes the state `disconnected`, ends all HAT sessions, and closes everything. */

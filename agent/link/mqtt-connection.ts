@@ -5,6 +5,7 @@ import { WebSocket } from 'ws'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { disableNagle } from '../../core/kit/base/no-delay.ts'
+import { isUntrusted, trustHint } from '../../core/kit/base/untrusted-certificate.ts'
 import { WebSocketStream } from '../../core/kit/base/websocket-stream.ts'
 import { isIdTaken, isLoginRefused } from '../../core/wire/protocol/connack.ts'
 import { type Delivery, publishOptions } from '../../core/wire/protocol/delivery.ts'
@@ -145,6 +146,6 @@ function connectError(url: string, clientId: string, cause: Error | undefined): 
     })
   return new BrimError('BROKER_UNREACHABLE', `the broker ${shownBroker(url)} cannot be reached`, {
     ...(cause ? { cause } : {}),
-    hint: 'is the broker running, and is the address right?',
+    hint: isUntrusted(cause) ? trustHint : 'is the broker running, and is the address right?',
   })
 }

@@ -10,6 +10,10 @@ export interface BridgeRoutesOptions {
   readonly metrics: () => Promise<string>
   /** Of a bridge with --database; undefined: it is alone. */
   readonly node: BridgeNodes | undefined
+  /** The process ends soon. */
+  readonly onEnd: () => void
+  /** Of this bridge. */
+  readonly id: string
 }
 
 interface BridgeNodes {
@@ -22,8 +26,8 @@ const noNodes = new BrimError('REQUEST_INVALID', 'this bridge is one process, wi
   hint: 'docs/several-bridges.md',
 })
 
-/** `/health`, `/v1/steps`, `/metrics` and `/v1/nodes`: state and load of the bridge. */
-export function bridgeRoutes({ health, steps, metrics, node }: BridgeRoutesOptions): Routes {
+/** `/health`, `/v1/steps`, `/metrics`, `/v1/end` and `/v1/nodes`: state and load of the bridge. */
+export function bridgeRoutes({ health, steps, metrics, node, onEnd, id }: BridgeRoutesOptions): Routes {
   const requireNodes = (): BridgeNodes => {
     if (!node) throw noNodes
     return node
@@ -36,6 +40,15 @@ export function bridgeRoutes({ health, steps, metrics, node }: BridgeRoutesOptio
         await requireNodes().setDraining(params.node, isDraining)
         return requireNodes().describe()
       })
+    router.serve(bridgeOperations.end, ({ caller }) => {
+      if (node)
+        throw new BrimError('REQUEST_INVALID', 'this bridge is several processes, with --database', {
+          hint: '"brim bridge drain" takes one out',
+        })
+      caller.auditAs('bridge.end', id)
+      onEnd()
+      return { ending: true }
+    })
     router.serve(bridgeOperations.nodes, () => requireNodes().describe())
     router.serve(bridgeOperations.health, () => ({ ok: true, ...health() }))
     router.serve(bridgeOperations.steps, () => ({ steps: steps() }))

@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
-import type Database from 'better-sqlite3'
+import Database from 'better-sqlite3'
 import { type Clock, nowIso } from '../../core/kit/base/clock.ts'
 import { BrimError, orThrow } from '../../core/kit/base/errors.ts'
 import { makeFolder, renamePrivate, syncToDisk, writePrivate } from '../../core/kit/base/private-file.ts'
@@ -48,11 +48,7 @@ export interface WrittenBackup extends Backup {
  */
 export async function backUp({ out, ...source }: BackupOptions): Promise<WrittenBackup> {
   const { stateDir, signal } = source
-  if (!existsSync(join(stateDir, 'bridge.sqlite')))
-    throw new BrimError('STORE_FAILED', `${stateDir} is not the state folder of a bridge`, {
-      hint: 'name it with --state-dir',
-    })
-  requireStores(stateDir, bridgeDatabases)
+  requireBridge(stateDir)
   if (existsSync(out)) throw new BrimError('TARGET_UNWRITABLE', `${out} exists`, { hint: 'give the path of a new folder' })
   const folder = `${resolve(out)}${partial}`
   let unlock: (() => void) | undefined
@@ -72,6 +68,15 @@ export async function backUp({ out, ...source }: BackupOptions): Promise<Written
     if (cause instanceof BrimError || signal.aborted) throw cause
     throw diskError(cause, out)
   }
+}
+
+/** @throws BrimError STORE_FAILED where a folder is none of a bridge, STORE_DAMAGED */
+export function requireBridge(stateDir: string): void {
+  if (!existsSync(join(stateDir, 'bridge.sqlite')))
+    throw new BrimError('STORE_FAILED', `${stateDir} is not the state folder of a bridge`, {
+      hint: 'name it with --state-dir',
+    })
+  requireStores(stateDir, bridgeDatabases)
 }
 
 /** Removes what killed backups have left in a folder: private copies of databases and keys. */
@@ -133,6 +138,16 @@ async function writeBackup({ stateDir, folder, telemetry, config, clock, signal 
   writePrivate(join(folder, backupFile), text)
   const missing = others.flatMap(({ path, name, bytes }) => (bytes === undefined && name !== learnedFile ? [path] : []))
   return { ...backup, digest: digestOf(text), missing }
+}
+
+/** Of a folder whose bridge may run. @throws BrimError STORE_FAILED */
+export function readIdentity(stateDir: string): BridgeIdentity {
+  const database = new Database(join(stateDir, 'bridge.sqlite'), { readonly: true })
+  try {
+    return identityIn(database, stateDir)
+  } finally {
+    database.close()
+  }
 }
 
 /** @throws BrimError STORE_FAILED */

@@ -13,6 +13,7 @@ import { connect, jwtAuthenticator, type NatsConnection } from '@nats-io/transpo
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
+import { isUntrusted, trustHint } from '../../core/kit/base/untrusted-certificate.ts'
 import type { TopicRules } from '../identity/acl.ts'
 import { keyOf, type NatsAdmin } from './nats-admin.ts'
 
@@ -169,7 +170,7 @@ async function connectSystem({ admin, name }: NatsAccountOptions): Promise<NatsC
       })
     throw new BrimError('BROKER_UNREACHABLE', `the NATS cluster ${servers} cannot be reached`, {
       cause,
-      hint: 'the administrator file names the addresses of its nodes for NATS clients: docs/brokers.md',
+      hint: isUntrusted(cause) ? trustHint : 'the administrator file names the addresses of its nodes for NATS clients: docs/brokers.md',
     })
   }
 }

@@ -6,6 +6,7 @@ import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import { disableNagle } from '../../core/kit/base/no-delay.ts'
 import type { Progress } from '../../core/kit/base/progress.ts'
+import { isUntrusted, trustHint } from '../../core/kit/base/untrusted-certificate.ts'
 import { withTimeout } from '../../core/kit/base/with-timeout.ts'
 import { isLoginRefused } from '../../core/wire/protocol/connack.ts'
 import { bridgeStateDelivery, deviceDelivery, leavesTo, pairsOf, publishOptions } from '../../core/wire/protocol/delivery.ts'
@@ -251,7 +252,7 @@ async function connected(client: MqttClient, url: string, timeoutMs: number, clo
       })
     : new BrimError('BROKER_UNREACHABLE', `the broker ${url} did not respond within ${timeoutMs} ms`, {
         ...details,
-        hint: 'check the address and whether the broker runs',
+        hint: isUntrusted(last) ? trustHint : 'check the address and whether the broker runs',
       })
 }
 

@@ -35,6 +35,7 @@ export function servingRoutes(
   { serving, steps, answers, load }: OpenServing,
   embeddings: Embeddings,
   node: PrimaryNode | undefined,
+  onEnd: () => void,
 ): readonly Routes[] {
   const { models, resumable, meter, inProgress } = answers
   const kept = new KeptResponses(clock)
@@ -51,6 +52,8 @@ export function servingRoutes(
       steps: () => steps.list(),
       metrics: metrics.text,
       node,
+      onEnd,
+      id: config.id,
     }),
     answerRoutes({
       served: { models, nextSeed, requestLimits: config.limits },

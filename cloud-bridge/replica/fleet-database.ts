@@ -211,13 +211,22 @@ export class FleetDatabase {
     await this.#control.query('UPDATE brim_nodes SET drain = $3 WHERE fleet = $1 AND node = $2', [this.#fleet, node, isDraining])
   }
 
-  /** @param after number of the latest lease: another node may have been faster. @returns undefined: it was, or that lease is valid */
-  async takeLease({ node, url, pin, auth }: Primary, after: number, leaseMs: number): Promise<Lease | undefined> {
+  /**
+   * @param after number of the latest lease: another node may have been faster
+   * @param isForced also where that lease is valid: its node stores nothing from now on
+   * @returns undefined: another node was faster, or that lease is valid
+   */
+  async takeLease(
+    { node, url, pin, auth }: Primary,
+    after: number,
+    leaseMs: number,
+    isForced = false,
+  ): Promise<Lease | undefined> {
     const { rows } = await this.#control.query<{ lease: string; wall: number | null }>(
       `UPDATE brim_fleets SET lease = lease + 1, node = $4, url = $5, pin = $6, auth = $7, expires_at = ${leaseEnd}
-       WHERE fleet = $1 AND lease = $2 AND expires_at <= clock_timestamp()
+       WHERE fleet = $1 AND lease = $2 AND (expires_at <= clock_timestamp() OR $8)
        RETURNING lease, wall_ms + 1000 * extract(epoch FROM clock_timestamp() - wall_at)::double precision AS wall`,
-      [this.#fleet, after, leaseMs, node, url, pin, auth],
+      [this.#fleet, after, leaseMs, node, url, pin, auth, isForced],
     )
     this.#ship = undefined
     return rows[0] && { number: Number(rows[0].lease), gapMs: rows[0].wall === null ? 0 : Date.now() - rows[0].wall }

@@ -7,7 +7,7 @@ import type { Certificate } from '../http/certificate.ts'
 import { requiresAuth } from '../identity/exposure.ts'
 import type { Base } from '../parts/base.ts'
 import type { Middle } from '../parts/middle.ts'
-import type { AnnouncedNode, FleetDatabase, Primary } from './fleet-database.ts'
+import type { AnnouncedNode, FleetDatabase, FleetRecord, Primary } from './fleet-database.ts'
 import { leaseMs } from './held-lease.ts'
 import type { LinkGate } from './link-gate.ts'
 import type { NodeLinks } from './node-links.ts'
@@ -43,6 +43,16 @@ export function selfOf({ config, certificate }: NodeContext, url: string): Prima
   return { ...ownNode(config, certificate), url: nodeUrl }
 }
 
+/** @throws BrimError CONFIG_INVALID where a migration has begun, or has moved the fleet elsewhere */
+export function requireServed({ versions }: FleetRecord, fleet: string): void {
+  if (Object.keys(versions).length > 0) return
+  throw new BrimError(
+    'CONFIG_INVALID',
+    `the database no longer serves the fleet "${fleet}", or not yet: "brim bridge migrate" has begun or moved it`,
+    { hint: 'run "brim bridge migrate --to", or start without --database where the fleet has been moved to' },
+  )
+}
+
 /** Tells the other nodes that this one is there, and learns of them. @param primary its name, as known @returns all that are there. @throws BrimError DATABASE_UNAVAILABLE */
 export async function announce(
   { database, links }: NodeContext,
@@ -59,7 +69,8 @@ export async function announce(
 export const isUnavailable = (error: unknown): boolean => hasCode(error, ['DATABASE_UNAVAILABLE', 'NO_PRIMARY'])
 
 /** Of an error that ends a role: the next attempt may succeed, or another node can be the primary. */
-export const mayPass = (error: unknown): boolean =>
+export const mayPass = (error: unknown): error is BrimError =>
   isUnavailable(error) || hasCode(error, ['LISTEN_FAILED', 'LISTEN_REFUSED', 'BROKER_UNREACHABLE'])
 
-const hasCode = (error: unknown, codes: readonly string[]) => error instanceof BrimError && codes.includes(error.code)
+const hasCode = (error: unknown, codes: readonly string[]): error is BrimError =>
+  error instanceof BrimError && codes.includes(error.code)

@@ -11,7 +11,7 @@ import type { Bridge } from '../running-bridge.ts'
 import type { BridgeVariant } from '../variant.ts'
 import { FleetDatabase } from './fleet-database.ts'
 import { LinkGate } from './link-gate.ts'
-import { mayPass, type NodeContext, ownNode } from './node-context.ts'
+import { mayPass, type NodeContext, ownNode, requireServed } from './node-context.ts'
 import { NodeLinks } from './node-links.ts'
 import { OtherNodes } from './other-nodes.ts'
 import { ownVersions } from './replica-files.ts'
@@ -53,14 +53,7 @@ export async function startNode(
       throw new BrimError('CONFIG_INVALID', `the fleet "${fleet}" in the database has bridge "${record!.bridge}", not "${id}"`, {
         hint: `give --id ${record!.bridge}, or another --fleet or database`,
       })
-    if (Object.keys(record!.versions).length === 0)
-      throw new BrimError(
-        'CONFIG_INVALID',
-        `the database no longer serves the fleet "${fleet}", or not yet: "brim bridge migrate" has begun or moved it`,
-        {
-          hint: 'run "brim bridge migrate --to", or give another database',
-        },
-      )
+    requireServed(record!, fleet)
     const own = () => ownNode(config, certificate)
     const gate = new LinkGate(own().auth)
     const middle = await openMiddle(base, gate, variant)
@@ -90,6 +83,8 @@ class Node {
   readonly #openPrimary: OpenPrimary
   #standby: Standby | undefined
   #primary: ServedPrimary | undefined
+  /** Why its latest role has ended; undefined: it has one. */
+  #failure: Error | undefined
   /** The first role is taken. */
   readonly ready: Promise<void>
   readonly ended: Promise<void>
@@ -121,6 +116,7 @@ class Node {
         // Port 0 is chosen once.
         context = { ...context, config: { ...context.config, httpPort: standby.port } }
         this.#standby = standby
+        this.#failure = undefined
         if (standby.primary) takeRole()
         const taken = await standby.untilLease()
         this.#standby = undefined
@@ -133,6 +129,7 @@ class Node {
       } catch (err) {
         // What is wrong at the start is wrong in the configuration.
         if (!hasRole || !mayPass(err)) throw err
+        this.#failure = err
         logger.error({ err }, 'this bridge takes no role now, and tries again')
         await clock.sleep(retryMs, stopping).catch(() => {})
       } finally {
@@ -175,8 +172,12 @@ class Node {
       },
       wallMs: () => node.#current?.wallMs() ?? Date.now(),
       get status() {
+        if (node.#failure) return `no role now: ${node.#failure.message}`
         const primary = node.#standby?.primary?.node ?? 'unknown'
-        return node.#current?.status ?? `standby, primary ${primary}, ${links.load.sessions} sessions`
+        return (
+          node.#current?.status ??
+          `standby, primary ${primary}, ${links.load.sessions} sessions`
+        )
       },
       failed: node.ended,
       async drain() {

@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import { openDatabase, type Store } from '../../core/kit/store/open-database.ts'
-import { RowJournal } from '../../core/kit/store/row-journal.ts'
+import { RowJournal, unfollow } from '../../core/kit/store/row-journal.ts'
 import { sharedDatabases } from '../databases.ts'
 import { markReplica } from '../replica-marker.ts'
 import type { FileRow, FleetRecord } from './fleet-database.ts'
@@ -79,6 +79,13 @@ export class ReplicaFiles {
         for (const { journal, found } of changes) journal.forget(found)
       },
     }
+  }
+
+  /** Every row, in parts. Changes are not noted afterwards. */
+  *all(): Generator<readonly FileRow[]> {
+    for (const { journal } of this.#files) journal.follow(true)
+    yield* pagesOf(this)
+    for (const { store } of this.#files) unfollow(store)
   }
 
   /** Of one file. */

@@ -3,7 +3,7 @@ import { approvedKeysIn } from '../identity/device-store.ts'
 import { openNetwork } from '../parts/network.ts'
 import { type FleetRecord, firstPlace, type Lease, type Place, type Primary } from './fleet-database.ts'
 import { type Forwarder, startForwarder } from './forwarder.ts'
-import { announce, isUnavailable, type NodeContext, selfOf } from './node-context.ts'
+import { announce, isUnavailable, type NodeContext, requireServed, selfOf } from './node-context.ts'
 import { ReplicaFiles } from './replica-files.ts'
 
 /** Interval at which a standby looks for new rows and for the end of the lease. */
@@ -113,6 +113,7 @@ export class Standby {
   async #read(): Promise<void> {
     const before = this.#record
     this.#record = (await this.#context.database.read())!
+    requireServed(this.#record, this.#context.config.fleet)
     if (this.#record.lease !== before.lease) this.#forwarder.onPrimaryChange()
     const isMigrated = JSON.stringify(this.#record.versions) !== JSON.stringify(before.versions)
     // After a long pause, rows may have been deleted of which nothing remains.

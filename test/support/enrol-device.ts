@@ -3,7 +3,6 @@ import { type Enrolment, enrol, requestGrant } from '../../agent/identity/enrolm
 import { keyFileOf, readDeviceKey } from '../../agent/identity/key-file.ts'
 import type { IdentityStore } from '../../cloud-bridge/identity/store.ts'
 import { invitationText } from '../../core/wire/protocol/identity.ts'
-import type { AgentWorld } from './agent-world.ts'
 
 export interface EnrolledDevice {
   readonly enrolment: Enrolment
@@ -15,7 +14,7 @@ export interface EnrolledDevice {
 
 /** Enrols a device at the world's bridge: creates a token as an operator does, and uses it as a device does. */
 export async function enrolDevice(
-  world: Pick<AgentWorld, 'dir' | 'bridge'>,
+  world: { readonly dir: string; readonly bridge: { readonly httpUrl: string; readonly pin?: string | undefined } },
   store: IdentityStore,
   device: string,
   folder = device,

@@ -40,14 +40,24 @@ export const natsProblem = (): string | undefined =>
     ? undefined
     : 'nats-server is not installed (apt-get install nats-server)'
 
-/** Starts NATS with the recommended configuration, in a temporary folder. @throws BrimError PREREQUISITE_MISSING */
-export async function startNats(count: 1 | 3): Promise<Nats> {
+/** Paths of PEM files. */
+interface NatsTls {
+  readonly cert: string
+  readonly key: string
+}
+
+/**
+ * Starts NATS with the recommended configuration, in a temporary folder.
+ * @param tls of the listeners for MQTT and for NATS clients; absent: they are plain
+ * @throws BrimError PREREQUISITE_MISSING
+ */
+export async function startNats(count: 1 | 3, tls?: NatsTls): Promise<Nats> {
   const problem = natsProblem()
   if (problem !== undefined)
     throw new BrimError('PREREQUISITE_MISSING', problem, { hint: 'install it, or choose another broker' })
   const dir = await mkdtemp(join(tmpdir(), 'brim-nats-'))
   const places = await Promise.all(Array.from({ length: count }, () => freePlace()))
-  const servers = places.flatMap(({ nats }) => ['--server', `nats://127.0.0.1:${nats}`])
+  const servers = places.flatMap(({ nats }) => ['--server', `${tls ? 'tls' : 'nats'}://127.0.0.1:${nats}`])
   await brimOutput(['bridge', 'nats-keys', dir, ...servers], { env: {}, signal: new AbortController().signal })
   const running = new Map<number, ChildProcess>()
   const nodes = await Promise.all(
@@ -55,9 +65,9 @@ export async function startNats(count: 1 | 3): Promise<Nats> {
       const folder = join(dir, `node-${at + 1}`)
       await mkdir(folder)
       const config = join(folder, 'nats.conf')
-      await writeFile(config, configOf(`node-${at + 1}`, folder, place, places))
+      await writeFile(config, configOf(`node-${at + 1}`, folder, place, places, tls))
       return {
-        url: `mqtt://127.0.0.1:${place.mqtt}`,
+        url: `${tls ? 'mqtts' : 'mqtt'}://127.0.0.1:${place.mqtt}`,
         async kill() {
           const child = running.get(at)
           if (child) await endProcess(child, 'SIGKILL')
@@ -95,10 +105,12 @@ async function freePlace(): Promise<Place> {
   return { mqtt, nats, route, http }
 }
 
-function configOf(name: string, folder: string, own: Place, all: readonly Place[]): string {
+function configOf(name: string, folder: string, own: Place, all: readonly Place[], tls: NatsTls | undefined): string {
+  const files = tls && `tls { cert_file: "${tls.cert}", key_file: "${tls.key}" }`
   const routes = all.map(({ route }) => `nats://127.0.0.1:${route}`).join(', ')
   const config = readFileSync(recommendedConfig, 'utf8')
-    .replace(/^server_name: .*$/m, `server_name: ${name}\nhttp: 127.0.0.1:${own.http}`)
+    .replace(/^server_name: .*$/m, `server_name: ${name}\nhttp: 127.0.0.1:${own.http}\n${files ?? ''}`)
+    .replace(/^ {2}#tls .*$/m, files ?? '')
     .replace(/^ {2}listen: 127.0.0.1:1883$/m, `  listen: 127.0.0.1:${own.mqtt}`)
     .replace(/^listen: .*$/m, `listen: 127.0.0.1:${own.nats}`)
     .replace(/^ {2}listen: 127.0.0.1:6222$/m, `  listen: 127.0.0.1:${own.route}`)

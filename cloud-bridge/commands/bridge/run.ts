@@ -98,9 +98,10 @@ export async function runBridge(given: OptionsOf<typeof options>, io: Io, varian
   })
   try {
     printReady(bridge, given.json, io)
-    await Promise.race([untilAborted(io.signal), bridge.failed].filter((each) => each !== undefined))
+    const ending = AbortSignal.any([io.signal, bridge.ending].filter((each) => each !== undefined))
+    await Promise.race([untilAborted(ending), bridge.failed].filter((each) => each !== undefined))
     service.stopping()
-    if (isTermination(io.signal)) await withTimeout(given.drainS * 1_000, bridge.drain(), systemClock)
+    if (isTermination(ending)) await withTimeout(given.drainS * 1_000, bridge.drain(), systemClock)
   } finally {
     await bridge.close()
     await service.close()

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { BrimError } from '../../kit/base/errors.ts'
 import { type BridgeAddress, dialPinned, type HttpRequest, readBody, sendRequest } from '../../kit/base/http-client.ts'
 import { speaksTls } from '../../kit/base/speaks-tls.ts'
+import { isUntrusted } from '../../kit/base/untrusted-certificate.ts'
 import { ErrorBody, fromErrorDetail } from './api-error.ts'
 
 /** An agent or a bridge, and the credentials for it. */
@@ -84,7 +85,7 @@ async function wrongSchemeError(url: URL, cause: unknown, signal: AbortSignal): 
 
 /** What to do where this system does not trust the certificate; undefined for other errors. */
 const trustHint = (cause: unknown): string | undefined =>
-  /CERT|SELF_SIGNED|VERIFY/.test(codeOf(cause))
+  isUntrusted(cause)
     ? 'trust its certificate with "brim login --pin …": "brim bridge run" prints the pin'
     : undefined
 

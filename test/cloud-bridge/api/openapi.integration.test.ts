@@ -1,7 +1,7 @@
 import { createHash, generateKeyPairSync, sign } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { bridgeRoutes } from '../../../cloud-bridge/api/bridge.ts'
 import { brokerHookRoutes } from '../../../cloud-bridge/api/broker-hooks.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
@@ -154,10 +154,16 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     // test/cloud-bridge/replica drains real ones.
     const loads = [{ node: 'a', links: 1, sessions: 2, isDraining: false }]
     const node = { describe: () => ({ primary: 'a', nodes: ['a', 'b'], loads, failure: null }), setDraining: async () => {} }
-    const others = { health: () => ({}) as never, steps: () => [], metrics: async () => '' }
+    const onEnd = vi.fn()
+    const others = { health: () => ({}) as never, steps: () => [], metrics: async () => '', id: 'bridge-1', onEnd }
     await using http = await startTestHttp([bridgeRoutes({ ...others, node })])
     for (const operation of [bridgeOperations.nodes, bridgeOperations.drain, bridgeOperations.undrain])
       await call(operation, { node: 'a' } as never, { url: http.url })
+    await call(bridgeOperations.end, {}, { url: http.url }, 400)
+    expect(onEnd).not.toHaveBeenCalled()
+    await using alone = await startTestHttp([bridgeRoutes({ ...others, node: undefined })])
+    await call(bridgeOperations.end, {}, { url: alone.url })
+    expect(onEnd).toHaveBeenCalledOnce()
   })
 
   it('about its page', async () => {

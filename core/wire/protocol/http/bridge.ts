@@ -54,6 +54,9 @@ export const bridgeOperations = {
   metrics: get('/metrics', 'read', "Metrics in Prometheus' text format", {
     contentType: 'text/plain; version=0.0.4; charset=utf-8',
   }),
+  end: post('/v1/end', 'administer', 'Ends this bridge as SIGTERM does, for a command that moves its databases', {
+    response: z.object({ ending: z.literal(true) }),
+  }),
   nodes: get('/v1/nodes', 'read', 'The processes that are this bridge together', { response: SharedDatabase }),
   drain: post(
     '/v1/nodes/:node/drain',
