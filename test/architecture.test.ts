@@ -235,8 +235,17 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'cloud-bridge/bundles': { values: ['core'] },
   'cloud-bridge/api': {
     values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'],
-    types: ['cloud-bridge/bundles', 'cloud-bridge/fleet', 'cloud-bridge/llm', 'cloud-bridge/queue', 'cloud-bridge/rollout'],
+    types: [
+      'cloud-bridge/bundles',
+      'cloud-bridge/fleet',
+      'cloud-bridge/llm',
+      'cloud-bridge/queue',
+      'cloud-bridge/rollout',
+      'cloud-bridge/what-if',
+    ],
   },
+  // It runs the laboratory's simulator as a program, and imports nothing of it.
+  'cloud-bridge/what-if': { values: ['core'] },
   // It runs in a browser: what it imports may not need Node, and knows the API by its types.
   'cloud-bridge/page': {
     values: [

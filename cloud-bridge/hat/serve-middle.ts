@@ -14,7 +14,7 @@ import { createServing, type Serving } from '../serving/serving.ts'
 import { type EndedStep, ServingMetrics } from '../serving/serving-metrics.ts'
 import { StepLog } from '../serving/step-log.ts'
 import type { BridgeVariant } from '../variant.ts'
-import { createSessions, type SessionModel, type Sessions } from './sessions.ts'
+import { createSessions, type SessionModel, type Sessions, type SessionsOptions } from './sessions.ts'
 
 /** Steps that `/v1/steps` lists. */
 const loggedSteps = 8_192
@@ -37,6 +37,7 @@ export interface ServeMiddleOptions extends Pick<BridgeVariant, 'servingPolicy' 
   /** The number of sessions has changed. */
   readonly onCount: () => void
   readonly onStep?: ((step: EndedStep) => void) | undefined
+  readonly onAnswered?: SessionsOptions['onAnswered']
   readonly recording?: Recording | undefined
   readonly tracer?: Tracer | undefined
 }
@@ -54,8 +55,10 @@ export interface ServedMiddle {
 export function serveMiddle(
   config: BridgeConfig,
   bundles: readonly [Served, ...Served[]],
-  { clock, logger, tracer, onCount, onStep: onEachStep, recording, servingPolicy, withoutKv, fixedChunks }: ServeMiddleOptions,
+  options: ServeMiddleOptions,
 ): ServedMiddle {
+  const { clock, logger, tracer, onCount, onAnswered, onStep: onEachStep, recording } = options
+  const { servingPolicy, withoutKv, fixedChunks } = options
   const { tokenBudget, promptTokens, frameTokens, chunkTokens, draftLimit } = config
   const steps = new StepLog(loggedSteps)
   const metrics = new ServingMetrics(Math.max(...bundles.map(({ slots }) => slots)))
@@ -130,6 +133,7 @@ export function serveMiddle(
     logger: logger.child({ component: 'hat' }),
     tracer,
     onCount,
+    onAnswered,
   })
   const servings = new Map([...models].map(([modelId, { serving }]) => [modelId, serving]))
   return { servings, serving: servedJointly([...servings.values()], metrics), steps, sessions }

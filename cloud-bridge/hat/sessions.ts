@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { AnswerSize } from '../../core/answer/metrics/answer-metrics.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
@@ -50,6 +51,8 @@ export interface SessionsOptions {
   readonly tracer?: Tracer | undefined
   /** The number of sessions has changed. */
   readonly onCount?: () => void
+  /** A session has ended whose device got states of its whole prompt. */
+  readonly onAnswered?: ((size: AnswerSize) => void) | undefined
 }
 
 export interface OpenOptions {
@@ -99,6 +102,8 @@ interface Entry {
   readonly span: Span
   readonly startedMs: number
   usedMs: number
+  /** Up to the first states that the device asked for. */
+  promptTokens?: number
   /** Why it ended. */
   fault?: Fault
 }
@@ -126,8 +131,12 @@ export function createSessions(options: SessionsOptions): Sessions {
   }
 
   /** Removes the entry before its session has ended; `shutdown` waits for the end. */
-  async function remove<T>({ session, peer, stream, log, span, startedMs, fault }: Entry, end: () => Promise<T>): Promise<T> {
+  async function remove<T>(entry: Entry, end: () => Promise<T>): Promise<T> {
+    const { session, peer, stream, log, span, startedMs, promptTokens, fault } = entry
     if (entries.delete(session.id)) {
+      if (promptTokens !== undefined)
+        // The last token of an answer has no position.
+        options.onAnswered?.({ atMs: startedMs, promptTokens, outputTokens: Math.max(0, stream.line - promptTokens) + 1 })
       changeCount(peer, -1)
       options.onCount?.()
       log.info({ positions: stream.line, tookMs: Math.round(clock.nowMs() - startedMs) }, 'session ended')
@@ -283,6 +292,7 @@ export function createSessions(options: SessionsOptions): Sessions {
         return peer.send(encodeFault(frame, { code: 'SESSION_UNKNOWN', message }))
       }
       entry.usedMs = clock.nowMs()
+      if (frame.want > 0) entry.promptTokens ??= frame.base + frame.n
       await entry.session.receive(frame, receivedMs)
       entry.usedMs = clock.nowMs()
       const sent = { rows: frame.n, returned: frame.want }

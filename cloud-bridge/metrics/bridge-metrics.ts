@@ -5,6 +5,7 @@ import { processMetrics } from '../../core/answer/metrics/process-metrics.ts'
 import type { ServerLoad } from '../../core/policy/upstream/balancer.ts'
 import { circuitStates } from '../../core/policy/upstream/circuit.ts'
 import type { EndedStep } from '../serving/serving-metrics.ts'
+import { AnswerSizes } from './answer-sizes.ts'
 import { type SketchMetrics, sketchMetrics } from './sketch-metrics.ts'
 
 const stepBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
@@ -47,6 +48,8 @@ export interface MetricSources {
 }
 
 export interface BridgeMetrics extends AnswerMetrics, SketchMetrics {
+  /** Of the bridge's own answers and of HAT sessions. */
+  readonly sizes: AnswerSizes
   onStep(step: EndedStep): void
   /** Reads these at each scrape, in place of those before. */
   collect(sources: MetricSources): void
@@ -59,7 +62,8 @@ export interface BridgeMetrics extends AnswerMetrics, SketchMetrics {
 /** The metrics of one bridge, named as Prometheus and OpenMetrics advise, and as vLLM names what it has too. */
 export function createBridgeMetrics(defaultTokensPerS: number): BridgeMetrics {
   const registry = new Registry()
-  const answers = answerMetrics(registry, defaultTokensPerS, 'brim')
+  const sizes = new AnswerSizes()
+  const answers = answerMetrics(registry, defaultTokensPerS, 'brim', sizes.add)
   const { histogram } = declareMetrics(registry)
   const duration = histogram('brim_step_duration_seconds', 'Computing time of a step, through all stages.', stepBuckets)
   const rows = histogram('brim_step_rows', 'Rows of a step: tokens of whole-model streams and of HAT sessions.', rowBuckets)
@@ -69,6 +73,7 @@ export function createBridgeMetrics(defaultTokensPerS: number): BridgeMetrics {
   return {
     ...answers,
     ...sketches,
+    sizes,
     onStep({ computeMs, tokens, items }) {
       duration.observe(computeMs / 1_000)
       rows.observe(tokens)

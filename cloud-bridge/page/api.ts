@@ -84,9 +84,10 @@ export class PageApi {
     throw new RequestFailed(response.status, body?.error ?? { message: `status ${response.status}` })
   }
 
-  /** The events of a stream, until it ends. @throws RequestFailed, also where the connection breaks */
-  async *events<T>(path: string, signal: AbortSignal, onOpen = () => {}): AsyncGenerator<T> {
-    const response = await this.send(path, { signal, headers: { accept: 'text/event-stream' } })
+  /** The events of a stream, until it ends. @param body of a POST @throws RequestFailed, also where the connection breaks */
+  async *events<T>(path: string, signal: AbortSignal, onOpen = () => {}, body?: object): AsyncGenerator<T> {
+    const post = body && { method: 'POST', body: JSON.stringify(body) }
+    const response = await this.send(path, { ...post, signal, headers: { accept: 'text/event-stream' } })
     onOpen()
     for await (const data of readSse(bodyBytes(response, signal))) yield JSON.parse(data) as T
   }

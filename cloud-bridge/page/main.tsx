@@ -16,6 +16,7 @@ import { OwnDevicePage } from './own-device.tsx'
 import { Notice } from './parts.tsx'
 import { ReplayModel } from './replay-model.ts'
 import { RolloutsPage } from './rollouts.tsx'
+import { WhatIfPage } from './what-if.tsx'
 
 const api = new PageApi(document.documentElement.dataset)
 
@@ -27,13 +28,14 @@ const titles = {
   disclosures: 'Disclosures',
   jobs: 'Jobs',
   rollouts: 'Rollouts',
+  'what-if': 'What if',
 } as const
 
 /** What a role may see. A client asks, and sees nothing else; a viewer may not ask. */
 function viewsOf(role: User['role']): readonly (keyof typeof titles)[] {
   if (api.server === 'agent') return ['own', 'chat', 'answers', 'disclosures']
   if (role === 'client') return ['chat', 'answers']
-  return role === 'viewer' ? ['fleet', 'answers', 'rollouts'] : ['fleet', 'chat', 'answers', 'jobs', 'rollouts']
+  return role === 'viewer' ? ['fleet', 'answers', 'rollouts'] : ['fleet', 'chat', 'answers', 'jobs', 'rollouts', 'what-if']
 }
 
 /** `#/device/jetson-01` → device, jetson-01. Names of ours need no encoding. */
@@ -114,6 +116,7 @@ function Views({ user: { name, role }, leave }: { readonly user: User; readonly 
     if (shown === 'job') return <JobPage id={id} key={id} />
     if (shown === 'rollouts') return <RolloutsPage key="" />
     if (shown === 'rollout') return <RolloutsPage id={id} key={id} />
+    if (shown === 'what-if') return <WhatIfPage />
     return <Notice text={`there is no view "${shown}"`} isProblem />
   }
   return (

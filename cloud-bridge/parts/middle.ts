@@ -37,6 +37,7 @@ export async function openMiddle(base: Base, gate: Gate, variant: BridgeVariant)
     logger,
     onCount: () => announce(),
     onStep: metrics.onStep,
+    onAnswered: metrics.sizes.add,
     servingPolicy: variant.servingPolicy,
     withoutKv: variant.withoutKv,
     fixedChunks: variant.fixedChunks,

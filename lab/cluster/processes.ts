@@ -4,11 +4,9 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Io } from '../../core/kit/base/io.ts'
-import { projectRoot } from '../../core/kit/base/version.ts'
+import { cliProgram, projectRoot } from '../../core/kit/base/version.ts'
 import { pinnedTo } from './cores.ts'
 import { endingWithParent } from './ending-with-parent.ts'
-
-const cli = fileURLToPath(new URL('dist/brim.js', projectRoot))
 
 /** `agent run` and `bridge run` with options for baselines and for the pace of other machines. */
 export const laboratoryProgram = fileURLToPath(new URL('dist/lab/baselines/program.js', projectRoot))
@@ -53,7 +51,7 @@ export async function startBrim(args: readonly string[], options: StartOptions):
     ...endingWithParent(),
     ...(options.core === undefined ? [] : pinnedTo(options.core)),
     process.execPath,
-    options.program ?? cli,
+    options.program ?? cliProgram,
     ...args,
     '--json',
   ]
@@ -77,7 +75,7 @@ export async function startBrim(args: readonly string[], options: StartOptions):
 /** Runs a command of this program to its end. @returns its stdout */
 export async function brimOutput(words: readonly string[], { env, signal }: Pick<Io, 'env' | 'signal'>): Promise<string> {
   const options = { env: { ...env, BRIM_STOP_WITH_STDIN: '1' }, signal, maxBuffer: maxOutputBytes }
-  return (await promisify(execFile)(process.execPath, [cli, ...words], options)).stdout
+  return (await promisify(execFile)(process.execPath, [cliProgram, ...words], options)).stdout
 }
 
 function readyLine(child: ChildProcess, name: string, signal: AbortSignal | undefined): Promise<Record<string, unknown>> {

@@ -17,6 +17,7 @@ import { ErrorResponse } from '../../core/wire/protocol/http/error-response.ts'
 import { JobDetails, JobSummary, StoredJobEvent, Submitted } from '../../core/wire/protocol/http/jobs.ts'
 import type { Operation, RequiredAccess } from '../../core/wire/protocol/http/operation.ts'
 import { allOperations } from '../../core/wire/protocol/http/operations.ts'
+import { WhatIfFact } from '../../core/wire/protocol/http/what-if.ts'
 import { JobSubmission } from '../../core/wire/protocol/jobs.ts'
 import { isNullIfAbsent, type Schema, simplified, unmarked } from './asyncapi.ts'
 
@@ -43,6 +44,7 @@ const shared: Readonly<Record<string, z.ZodType>> = {
   Submitted,
   TelemetrySample,
   TokenRecord,
+  WhatIfFact,
 }
 
 const accessNotes: Readonly<Record<RequiredAccess, string>> = {

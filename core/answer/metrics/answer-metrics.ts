@@ -16,12 +16,25 @@ export interface AnswerMetrics {
   onAnswer(asked: ObservedRequest): ObservedAnswer
 }
 
+/** Of an answer: when it was asked for, by the clock of the observer, and how long it was. */
+export interface AnswerSize {
+  readonly atMs: number
+  readonly promptTokens: number
+  readonly outputTokens: number
+}
+
 /**
  * What clients of a bridge or an agent experience.
  * @param defaultTokensPerS assumed for readers that state no rate
  * @param prefix of the metrics' names
+ * @param onEnded called with each answer that has tokens, when it ends
  */
-export function answerMetrics(registry: Registry, defaultTokensPerS: number, prefix: string): AnswerMetrics {
+export function answerMetrics(
+  registry: Registry,
+  defaultTokensPerS: number,
+  prefix: string,
+  onEnded?: (size: AnswerSize) => void,
+): AnswerMetrics {
   const { counter, gauge, histogram } = declareMetrics(registry)
   const requests = counter(`${prefix}_requests_total`, 'Answers that ended, by reason: stop, length, abort or error.', [
     ...label,
@@ -54,17 +67,18 @@ export function answerMetrics(registry: Registry, defaultTokensPerS: number, pre
     const name = { model_name: model.name }
     const sentMs: number[] = []
     let toldByServer = 0
+    const counted = { promptTokens: 0, outputTokens: 0 }
     let holder = waiting
     holder.inc(name)
     return {
       tokens(tokens, nowMs, delta) {
-        let counted: Promise<void> | undefined
+        let prompt: Promise<void> | undefined
         if (holder === waiting && tokens > 0) {
           waiting.dec(name)
           holder = running
           running.inc(name)
           ttft.observe(name, (nowMs - atMs) / 1_000)
-          counted = promptLength(delta).then((length) => promptTokens.inc(name, length))
+          prompt = countPrompt(delta)
         }
         if ('text' in delta) toldByServer = delta.promptTokens ?? toldByServer
         // Tokens of one delta arrive together. What a server counts beyond its text has no time of arrival.
@@ -73,12 +87,14 @@ export function answerMetrics(registry: Registry, defaultTokensPerS: number, pre
           if (sentMs.length > 0) gap.observe(name, (nowMs - sentMs.at(-1)!) / 1_000)
           sentMs.push(nowMs)
         }
+        counted.outputTokens += tokens
         generated.inc(name, tokens)
-        return counted
+        return prompt
       },
       ended(nowMs, how) {
         holder.dec(name)
         promptTokens.inc(name, toldByServer)
+        if (counted.outputTokens > 0) onEnded?.({ ...counted, atMs, promptTokens: counted.promptTokens + toldByServer })
         requests.inc({ ...name, finished_reason: how })
         latency.observe(name, (nowMs - atMs) / 1_000)
         // 0 asks for tokens as fast as they come.
@@ -91,9 +107,10 @@ export function answerMetrics(registry: Registry, defaultTokensPerS: number, pre
     }
 
     /** Known without tokenising again, because the endpoint has done so. Another server tells it with the last delta. */
-    async function promptLength(delta: AnswerDelta): Promise<number> {
-      if ('text' in delta) return 0
-      return (await request.prompt.idsFor(delta.source.model, request.client, signal)).length
+    async function countPrompt(delta: AnswerDelta): Promise<void> {
+      if ('text' in delta) return
+      counted.promptTokens = (await request.prompt.idsFor(delta.source.model, request.client, signal)).length
+      promptTokens.inc(name, counted.promptTokens)
     }
   }
 

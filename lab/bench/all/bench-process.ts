@@ -1,10 +1,8 @@
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import type { Io } from '../../../core/kit/base/io.ts'
-import { projectRoot } from '../../../core/kit/base/version.ts'
+import { cliProgram } from '../../../core/kit/base/version.ts'
 
-const cli = fileURLToPath(new URL('dist/brim.js', projectRoot))
 const killAfterMs = 20_000
 
 /**
@@ -15,7 +13,7 @@ const killAfterMs = 20_000
  */
 export async function runBrim(words: readonly string[], out: (line: string) => void, io: Io): Promise<number | null> {
   // In a process group of its own: a terminal's Ctrl-C would reach it besides ours, and a second one ends it at once.
-  const child = spawn(process.execPath, [cli, ...words], {
+  const child = spawn(process.execPath, [cliProgram, ...words], {
     env: { ...io.env, BRIM_STOP_WITH_STDIN: '1' },
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,

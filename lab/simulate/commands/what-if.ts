@@ -7,11 +7,12 @@ import { BrimError, orThrow } from '../../../core/kit/base/errors.ts'
 import type { Io } from '../../../core/kit/base/io.ts'
 import { nonEmpty, off } from '../../../core/kit/base/setting-kinds.ts'
 import { defineCommand } from '../../../core/kit/cli/command.ts'
+import { whatIfGoals } from '../../../core/wire/protocol/http/what-if.ts'
 import { layOutTable } from '../../plot/table.ts'
 import { dataOption, defaultDataFolder } from '../run/data-folder.ts'
 import { runAll } from '../run/run-all.ts'
 import { type FleetCandidate, refinements, settingsOf, wayNames, ways } from '../what-if/candidates.ts'
-import { bestOf, goals, leastLost, servesAll, type Tried } from '../what-if/choice.ts'
+import { bestOf, leastLost, servesAll, type Tried } from '../what-if/choice.ts'
 import { configFiles } from '../what-if/config-files.ts'
 import { priceOf, type Situation, scenarioOf, situationOptions } from '../what-if/situation.ts'
 
@@ -31,7 +32,7 @@ export const command = defineCommand({
   options: {
     trace: z.string().min(1).describe('CSV or JSONL file with arrival, prompt tokens and output tokens of each request'),
     goal: z
-      .enum(goals)
+      .enum(whatIfGoals)
       .default('ttft')
       .describe(
         'figure to improve: ttft and latency, their 95th percentiles; qos, TokenFlow Eq. 2; cost, of the bridge’s tokens; energy, of the devices',
@@ -71,7 +72,7 @@ export const command = defineCommand({
     }
     if (!servesAll(best)) throw tooMuch(options, tried)
     const files = configFiles(options, goal, best, way, tried)
-    if (json) io.out(JSON.stringify({ best: best.candidate.name, goal, files, tried: tried.map(plain) }))
+    if (json) io.out(JSON.stringify({ best: best.candidate.name, goal, situation: options, files, tried: tried.map(plain) }))
     else for (const line of [...table(tried, best), '', `best for ${goal}: ${best.candidate.name}`]) io.out(line)
     if (out !== undefined) await save(out, files, io)
     else if (!json) for (const [name, text] of Object.entries(files)) io.out(`\n# ${name}.yaml\n${text}`)

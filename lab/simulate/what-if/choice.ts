@@ -1,11 +1,11 @@
 import { costOf } from '../../../core/policy/disco/costs.ts'
 import type { TokenCosts } from '../../../core/policy/disco/state.ts'
+import type { whatIfGoals } from '../../../core/wire/protocol/http/what-if.ts'
 import type { ScenarioResult } from '../run/result.ts'
 import type { FleetCandidate } from './candidates.ts'
 
 /** What is wanted most. */
-export const goals = ['ttft', 'latency', 'qos', 'cost', 'energy'] as const
-export type Goal = (typeof goals)[number]
+export type Goal = (typeof whatIfGoals)[number]
 
 /** A candidate that was simulated. */
 export interface Tried {

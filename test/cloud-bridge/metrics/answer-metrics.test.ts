@@ -80,6 +80,23 @@ describe('an answer of the bridge', () => {
     expect(value(`brim_effective_tokens_total{${model}}`)).toBeCloseTo(2.25)
   })
 
+  it('leaves behind when it was asked for and how long it was, unless it had no token', async () => {
+    const clock = fakeClock()
+    const metrics = createBridgeMetrics(5)
+    const measured = (endpoint: Endpoint) => observe(endpoint, clock, (asked) => metrics.onAnswer(asked))
+    const startMs = clock.nowMs()
+    await readAll(measured(timedEndpoint(clock, [800, 30])))
+    await readAll(measured(timedEndpoint(clock, [10], 'failure'))).catch(() => {})
+    metrics.sizes.add({ atMs: startMs - 5, promptTokens: 1, outputTokens: 2 })
+    expect(metrics.sizes.list()).toEqual([
+      { atMs: startMs - 5, promptTokens: 1, outputTokens: 2 },
+      { atMs: startMs, promptTokens: 7, outputTokens: 2 },
+    ])
+    for (let at = 0; at < 3_000; at += 1) metrics.sizes.add({ atMs: startMs + 1_000 + at, promptTokens: 1, outputTokens: 1 })
+    expect(metrics.sizes.list()).toHaveLength(2_000)
+    expect(metrics.sizes.list()[0]!.atMs).toBe(startMs + 2_000)
+  })
+
   it('counts as waiting until its first token, then as running, and as neither after its end', async () => {
     const seen: (readonly [number, number])[] = []
     const clock = fakeClock()

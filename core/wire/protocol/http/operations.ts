@@ -11,6 +11,7 @@ import { pageOperations } from './page.ts'
 import { releaseOperations } from './releases.ts'
 import { rolloutOperations } from './rollouts.ts'
 import { uploadOperations } from './uploads.ts'
+import { whatIfOperations } from './what-if.ts'
 
 /** Every operation of a bridge's HTTP API, by the tag that docs/openapi.json groups it under. */
 export const allOperations: Readonly<Record<string, Operations>> = {
@@ -23,6 +24,7 @@ export const allOperations: Readonly<Record<string, Operations>> = {
   bundles: bundleOperations,
   releases: releaseOperations,
   uploads: uploadOperations,
+  whatIf: whatIfOperations,
   admin: adminOperations,
   identity: identityOperations,
   brokerHooks: brokerHookOperations,
