@@ -174,10 +174,7 @@ class Node {
       get status() {
         if (node.#failure) return `no role now: ${node.#failure.message}`
         const primary = node.#standby?.primary?.node ?? 'unknown'
-        return (
-          node.#current?.status ??
-          `standby, primary ${primary}, ${links.load.sessions} sessions`
-        )
+        return node.#current?.status ?? `standby, primary ${primary}, ${links.load.sessions} sessions`
       },
       failed: node.ended,
       async drain() {
