@@ -4,7 +4,7 @@ import { createTokenCounts, createTtft } from '../../../../core/policy/disco/est
 import type { Side } from '../../../../core/policy/disco/state.ts'
 import { type ReplayedAnswer, replayAnswer } from '../../../../lab/bench/disco/replay.ts'
 import { replaySeed } from '../../../../lab/bench/disco/replay-seed.ts'
-import { answerBy, dispatcherOf } from '../../../../lab/bench/disco/replayed-device.ts'
+import { answerBy, dispatcherOf, type ReplayedDevice } from '../../../../lab/bench/disco/replayed-device.ts'
 import { simulatedDevice, simulatedServer } from '../../../../lab/bench/disco/simulated-side.ts'
 import { Simulation } from '../../../../lab/simulate/kernel/simulation.ts'
 import { deviceProfiles, readingTokensPerS } from '../../../../lab/simulate/paper/disco/profiles.ts'
@@ -92,10 +92,10 @@ describe('a replayed answer', () => {
 
 it('a device makes up for the share that its earlier answers have left, as an agent does', () => {
   const lengths = { prompts: createTokenCounts(), answers: createTokenCounts() }
-  const device = {
-    ...{ method: 'DiSCo-D', budget: 0.4, profile, prices: undefined },
+  const device: ReplayedDevice = {
+    ...({ method: 'DiSCo-D', budget: 0.4, profile, prices: undefined } as const),
     ...{ ttftMs: createTtft(), tokensPerS: readingTokensPerS, maxTokens: 20 },
-  } as const
+  }
   const server = { ttftMs: 600, tokenMs: 20 }
   const request = { atMs: 0, chance: 0, promptTokens: 10, outputTokens: 20, server, serverAgain: server }
   const dispatcher = dispatcherOf(device, lengths)
