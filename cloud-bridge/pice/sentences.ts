@@ -42,6 +42,13 @@ export class Sentences {
     this.order.choose(record.sentence, tokensOf(record))
   }
 
+  /** A model that cannot write single lines writes one sentence for several: then it has no text. Titled lines may say the same. */
+  withoutRepeat(record: SentenceRecord): SentenceRecord {
+    const isSame = ({ sentence, text }: SentenceRecord) => sentence !== record.sentence && text === record.text
+    const isRepeat = this.lines[record.sentence]!.lead === '' && [...this.#records.values()].some(isSame)
+    return isRepeat ? { ...record, text: '', tokens: 0 } : record
+  }
+
   /** Those that follow what was sent without a gap. */
   *ready(): Generator<TextDelta> {
     for (const sentence of this.order.takeReady()) {

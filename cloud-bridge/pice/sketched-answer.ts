@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events'
 import type { TextDelta } from '../../core/answer/endpoint/endpoint.ts'
 import { isExpanded, parseLine, type SketchLine } from '../../core/answer/sketch/line-form.ts'
 import { requestedForm } from '../../core/answer/sketch/requested-form.ts'
@@ -13,6 +12,7 @@ import { expansionRequest } from './expansion-request.ts'
 import { Expansions } from './expansions.ts'
 import { LineTexts } from './line-texts.ts'
 import type { Asked } from './llm.ts'
+import { LlmLines } from './llm-lines.ts'
 import { OpenedLines } from './opened-lines.ts'
 import { type OpeningPiece, openingText, openingTokens } from './opening.ts'
 import type { Planner } from './planner.ts'
@@ -237,10 +237,16 @@ export class SketchedAnswer {
       if (asWritten) this.#take(sentences, asWritten)
     }
     yield* [...sentences.ready()].slice(count + sent)
-    if (order.needsMore) yield* this.#fromDevices(record, sentences, expansions)
-    // Sentences that are written together are complete sooner than a full answer that begins now.
-    if (order.missing.length === record.lines.length - count && !this.#isLate) return 'expansion'
-    if (order.needsMore) yield* this.#fromLlm(record, sentences)
+    const lineTokens = Math.ceil(record.expectedTokens / record.lines.length)
+    const byLlm = new LlmLines(this.#texts, sentences.lines, lineTokens, this.#answer.signal)
+    try {
+      if (order.needsMore) yield* this.#fromDevices(record, sentences, expansions, byLlm)
+      // Sentences that are written together are complete sooner than a full answer that begins now.
+      if (this.#isBare(sentences) && !this.#isLate) return 'expansion'
+      if (order.needsMore) yield* this.#fromLlm(sentences, byLlm)
+    } finally {
+      byLlm.close()
+    }
     if (!order.isCut) this.#parts.planner.learnLength(undefined, order.sentTokens)
     const source = sentences.lastSource ?? this.#llmSource
     const promptTokens = await this.#parts.llm.promptTokens(this.#answer.asked, this.#answer.signal)
@@ -248,7 +254,18 @@ export class SketchedAnswer {
     return undefined
   }
 
-  async *#fromDevices(record: SketchRecord, sentences: Sentences, expansions: Expansions): AsyncGenerator<TextDelta, void> {
+  /** Whether no line after the opening has its text. */
+  #isBare({ lines, order }: Sentences): boolean {
+    return order.missing.length === lines.length - this.#opened.count
+  }
+
+  /** @param byLlm begins lines of which the devices write nothing usable, while they write others */
+  async *#fromDevices(
+    record: SketchRecord,
+    sentences: Sentences,
+    expansions: Expansions,
+    byLlm: LlmLines,
+  ): AsyncGenerator<TextDelta, void> {
     const { clock, logger } = this.#parts
     const { order } = sentences
     const begunMs = clock.nowMs()
@@ -265,6 +282,7 @@ export class SketchedAnswer {
         this.#choose(record, own, sentences)
         yield* sentences.ready()
         if (order.isCut) return
+        if (!order.has(expanded.sentence) && !this.#isBare(sentences)) byLlm.begin(expanded.sentence)
       }
     } catch (err) {
       this.#answer.signal.throwIfAborted()
@@ -293,28 +311,15 @@ export class SketchedAnswer {
     if (chosen) this.#take(sentences, chosen)
   }
 
-  async *#fromLlm(record: SketchRecord, sentences: Sentences): AsyncGenerator<TextDelta, void> {
+  async *#fromLlm(sentences: Sentences, byLlm: LlmLines): AsyncGenerator<TextDelta, void> {
     this.#answer.records.figures.reason = 'expansion'
-    const stop = new AbortController()
-    const signal = AbortSignal.any([this.#answer.signal, stop.signal])
-    // Each sentence listens; beyond ten Node warns of a leak.
-    setMaxListeners(0, signal)
     const { order } = sentences
-    const lineTokens = Math.ceil(record.expectedTokens / record.lines.length)
-    try {
-      for (let next = order.nextOfLlm; next.length > 0; next = order.nextOfLlm) {
-        const writing = new Map(
-          next.map((sentence) => [sentence, this.#texts.byLlm(sentences.lines, sentence, lineTokens, signal)]),
-        )
-        while (writing.size > 0) {
-          const written = await Promise.race(writing.values())
-          writing.delete(written.sentence)
-          this.#take(sentences, written)
-          yield* sentences.ready()
-        }
+    for (let next = order.nextOfLlm; next.length > 0; next = order.nextOfLlm) {
+      for (const sentence of next) byLlm.begin(sentence)
+      while (byLlm.isWriting) {
+        this.#take(sentences, sentences.withoutRepeat(await byLlm.next()))
+        yield* sentences.ready()
       }
-    } finally {
-      stop.abort()
     }
   }
 

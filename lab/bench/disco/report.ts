@@ -47,7 +47,7 @@ function findings(document: BenchDocument): string {
   delivered late, where the paper delays 3 to 17: a target that has no token when the buffer runs low is given up, and the source goes
   on (column "given up").`,
     `- \`shareOverBudget\` is the largest excess over b of the limited side's share of the prompt tokens, in any setting of DiSCo: plans keep
-  to b in expectation, by what was known.`,
+  to b in expectation, by what was known, and make up for what earlier answers have used.`,
     `- \`budgetOverWire\` is what an agent has booked over what went over the wire, at a server that counts by the demonstration tokenizer. It packs one
   or four tokens into an event, and counts for the first two thirds of its answers. \`budgetOffWire\` is its distance from 1. \`budgetOverWireLeft\` is
   the same of answers whose readers leave, which count what had come by then and what the server may have written in a round trip. \`overCap\` is the largest part by which a budget was
@@ -66,7 +66,7 @@ change it.${replayCommit === undefined ? '' : ` It is of commit ${replayCommit}.
 
 function replayText({ conditions }: BenchDocument): string {
   const { seeds, ttft, cost } = conditions.plan as Plan
-  return `- The replay runs the agent's own code: \`dispatchOf\`, its estimates of servers and lengths, and \`AnswerController\`, which races, paces and
+  return `- The replay runs the agent's own code: \`AnswerDispatcher\`, its estimates of servers and lengths, and \`AnswerController\`, which races, paces and
   migrates. Only sides and clock are simulated. Device: k·l, then a token per 1 / decode rate (the paper's three profiles). Server: TTFT and
   gap of a request of the trace, drawn with replacement; a second request of the same answer has a latency of its own.
 - ${seeds} seeds, ${ttft.alpaca.requests} requests with Alpaca's lengths (${ttft.azure.requests} with Azure's) for TTFT, ${cost.requests} for cost, after ${lessons} that are not counted. They arrive by a
@@ -87,7 +87,8 @@ function replayText({ conditions }: BenchDocument): string {
 function liveText({ conditions }: BenchDocument): string {
   const { liveRequests } = conditions.plan as Plan
   if (liveRequests === 0) return ''
-  return `Live: three agents whose small model has the pace of the three devices, and a bridge whose own model answers through
+  return `Live: three agents with DiSCo's two ways, a small model with the pace of the three devices and a server. HAT, which mode auto would try, too, is left out,
+as it passes the proxy undelayed. The server is a bridge whose own model answers through
 a proxy for each agent that delays tokens as ${liveTrace} did, all ${timeScale} times as fast. Two clusters one after the other (server, then device limited,
 b = ${liveBudget}), in each ${liveRequests} requests per agent one after the other, at real sockets, read at ${(timeScale * readingTokensPerS).toFixed(2)} tokens/s. Each is replayed with its own latencies
 and with what the agent had learned by then. \`liveOverReplay\` is the largest deviation from 1 in the last table.`

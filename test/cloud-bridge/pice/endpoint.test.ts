@@ -73,6 +73,22 @@ describe('a sketched answer', () => {
     expect(figures.confidence).toBeCloseTo((w.judged[1]! + w.judged[3]! + w.judged[5]!) / 3)
   })
 
+  it('has the likelier of two candidates that both say their line', async () => {
+    const other = (sentence: number) => texts[sentence]!.replace('.', ', now.')
+    const w = world({
+      candidates: 2,
+      async *expand() {
+        for (const sentence of [0, 1, 2]) {
+          yield expandedBy('sure', sentence, { text: other(sentence), meanLog2Probability: -0.1 })
+          yield expandedBy('unsure', sentence, { candidate: 1, meanLog2Probability: -3 })
+        }
+      },
+    })
+    const { text, figures } = await ask(w)
+    expect(text).toBe(texts.map((_, at) => other(at)).join(' '))
+    expect(figures).toMatchObject({ expandedSentences: 3, completedSentences: 0 })
+  })
+
   it('has no sentence that says nothing of its line: the LLM writes it', async () => {
     const w = world({
       async *expand() {
@@ -84,6 +100,33 @@ describe('a sketched answer', () => {
     expect(text).not.toContain('Nothing at all')
     expect(figures).toMatchObject({ expandedSentences: 2, completedSentences: 1 })
     expect(Math.min(...w.judged)).toBeLessThan(0.1)
+  })
+
+  it('has the LLM write a line that a device has not said, while devices write others', async () => {
+    const w = world({
+      async *expand() {
+        yield expandedBy('d', 0)
+        yield expandedBy('bad', 1, { text: 'Nothing at all.', tokens: 3, meanLog2Probability: -9 })
+        await expect.poll(() => w.calls.some(({ instruction }) => instruction.endsWith(`Write:\n${lines[1]}`))).toBe(true)
+        yield expandedBy('d', 2)
+      },
+    })
+    const { text, figures } = await ask(w)
+    expect(text).toBe(texts.join(' '))
+    expect(figures).toMatchObject({ expandedSentences: 2, completedSentences: 1 })
+  })
+
+  it('says once what the LLM writes for several lines', async () => {
+    const w = world({
+      reply: (call) => (call.instruction.includes('Write:') ? { pieces: ['It is all the same.'] } : wellBehaved(call)),
+      async *expand() {
+        yield expandedBy('d', 0)
+        throw failed()
+      },
+    })
+    const { text, end, deltas } = await ask(w)
+    expect([text, end]).toEqual([`${texts[0]} It is all the same.`, 'stop'])
+    expect(deltas.at(-1)!.sketch).toEqual([])
   })
 
   it('has no fluent sentence about something else, and takes the other candidate for its line', async () => {

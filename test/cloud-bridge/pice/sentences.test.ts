@@ -21,3 +21,13 @@ it('a sentence has no more tokens than bytes, and no fewer than words, whatever 
   short.choose(written('far more words than that', 1))
   expect([...short.ready(), short.order.isCut]).toEqual([true])
 })
+
+it('the same text for another line is none, unless the line has a title of its own', () => {
+  const sentences = new Sentences(['rain', 'wind', '**Cost:** none', '**Risk:** none'], 1, 100)
+  const record = (sentence: number, text: string) => ({ ...written(text, 2), sentence })
+  for (const sentence of [0, 1, 2, 3])
+    sentences.choose(sentences.withoutRepeat(record(sentence, sentence < 2 ? 'It is wet.' : 'There is none.')))
+  expect([...sentences.ready()].map(({ text }) => text).join('')).toBe(
+    'It is wet.\n\n**Cost:** There is none.\n\n**Risk:** There is none.',
+  )
+})

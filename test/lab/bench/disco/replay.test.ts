@@ -93,7 +93,7 @@ describe('a replayed answer', () => {
 it('a device makes up for the share that its earlier answers have left, as an agent does', () => {
   const lengths = { prompts: createTokenCounts(), answers: createTokenCounts() }
   const device: ReplayedDevice = {
-    ...{ method: 'DiSCo-D', budget: 0.4, profile, prices: undefined },
+    ...({ method: 'DiSCo-D', budget: 0.4, profile, prices: undefined } as const),
     ...{ ttftMs: createTtft(), tokensPerS: readingTokensPerS, maxTokens: 20 },
   }
   const server = { ttftMs: 600, tokenMs: 20 }
