@@ -5,6 +5,8 @@ import { type FigureRow, tabledBench } from '../../frame/tabled-bench.ts'
 import { tableOf, toDigits, toPercent } from '../../frame/tables.ts'
 import { heldOutPrompts } from '../prompts.ts'
 import { findingsOf } from './findings.ts'
+import type { FoundPrompts } from './frame-traces.ts'
+import type { FramesRun } from './frames-runs.ts'
 import { type AttackRun, fullPlan, measurePrivacy, type PrivacyPlan, type PrivacyRun, quickPlan } from './measure.ts'
 import { attacksOf, framesOf, plain, recoveredAt, undoes } from './runs.ts'
 
@@ -31,10 +33,10 @@ function hidden(runs: readonly PrivacyRun[], kept: (run: AttackRun) => boolean):
 const paced: FigureRow<PrivacyRun>[0] = (runs) =>
   framesOf(runs).find(({ intervalMs }) => intervalMs !== undefined)?.tbtOverPlain ?? null
 const promptFound =
-  (isPaced: boolean): FigureRow<PrivacyRun>[0] =>
+  (isPaced: boolean, by: keyof FramesRun['observed']): FigureRow<PrivacyRun>[0] =>
   (runs) => {
     const frames = framesOf(runs).filter(({ padding, intervalMs }) => padding && (intervalMs !== undefined) === isPaced)
-    return frames[0]?.observed.samePrompt ?? null
+    return frames[0]?.observed[by]?.mean ?? null
   }
 
 export const privacyBench = tabledBench<PrivacyRun>({
@@ -42,6 +44,7 @@ export const privacyBench = tabledBench<PrivacyRun>({
   title: 'What a bridge can read',
   contents: 'every attack on every way of sending',
   figureText: 'Tokens recovered by attack, depth and defence',
+  quickLimit: '20 minutes',
   isTimeless: true,
   figures: {
     recoveredTop1Split1: [recovered({})],
@@ -58,8 +61,10 @@ export const privacyBench = tabledBench<PrivacyRun>({
     recoveredTop1Learned: [
       (runs) => hidden(runs, (run) => run.sending.startsWith('cut') && run.perplexityRatio <= maxPerplexityRatio),
     ],
-    promptFoundByFrames: [promptFound(false)],
-    promptFoundByPacedFrames: [promptFound(true)],
+    promptFoundByFrames: [promptFound(false, 'all')],
+    promptFoundByPacedFrames: [promptFound(true, 'all')],
+    promptFoundByRounds: [promptFound(false, 'rounds')],
+    promptFoundByPacedRounds: [promptFound(true, 'rounds')],
     tbtPacedOverPlain: [paced, { max: 1.05 }],
   },
   measure: (context) => privacyRuns(context.quick ? quickPlan : fullPlan, context),
@@ -118,17 +123,23 @@ export const privacyBench = tabledBench<PrivacyRun>({
           ['same tokens', ({ sameTokens }) => toPercent(sameTokens, 1)],
         ]),
         tableOf('Recorded frames', framesOf(runs), [
-          ['sent as', ({ wire, padding, intervalMs }) => formText(wire, padding, intervalMs)],
+          ['sent as', formText],
           ['bridge finds: prompts', ({ promptTop1 }) => toPercent(promptTop1)],
           ['answers', ({ answerTop1 }) => toPercent(answerTop1)],
-          ['observer tells the prompt', ({ observed }) => toPercent(observed.samePrompt)],
-          ['by chance', ({ byChance }) => toPercent(byChance)],
-          ['prompt’s length', ({ observed }) => toDigits(observed.promptTokens, 2)],
-          ['answer’s length', ({ observed }) => toDigits(observed.answerTokens, 2)],
-          ['accept length', ({ observed }) => toDigits(observed.acceptLength, 2)],
+          ['tokens a round', ({ acceptLength }) => toDigits(acceptLength, 2)],
           ['TBT', ({ tbtOverPlain }) => `× ${toDigits(tbtOverPlain, 2)}`],
           ['bytes up', ({ bytesOverPlain }) => `× ${toDigits(bytesOverPlain, 2)}`],
           ['same answers', ({ sameAnswers }) => toPercent(sameAnswers)],
+        ]),
+        tableOf('Prompts that an observer of the link tells apart', framesOf(runs), [
+          ['sent as', formText],
+          ['by all', ({ observed }) => intervalText(observed.all)],
+          ['by the prompt’s frames', ({ observed }) => intervalText(observed.prompt)],
+          ['by the answer’s length', ({ observed }) => intervalText(observed.length)],
+          ['by chance', ({ observed }) => toPercent(observed.all.chance)],
+          ['by its rounds', ({ observed }) => intervalText(observed.rounds)],
+          ['by chance', ({ observed }) => toPercent(observed.rounds?.chance)],
+          ['answers', ({ answers }) => String(answers)],
         ]),
       ],
       findings: findingsOf(runs),
@@ -151,8 +162,12 @@ export const privacyBench = tabledBench<PrivacyRun>({
 - *perplexity* and *same tokens*: of the recorded answers, over those with plain states. *tokens a round*: with the demonstration's adapter, of
   the answers that the model then gives.
 - Recorded frames: a device and a bridge as processes, with a link of 20 ms and 2 MB/s between them. What the bridge finds is the search by the rows
-  that it holds at the end. The observer compares lengths and times of packets with other answers to the same prompts, and
-  estimates lengths by answers to other prompts: correlations with the truth.`,
+  that it holds at the end.
+- The observer knows when the first token came, and has other answers to the same prompts, sent in the same way; each answer in turn is left out and
+  taken for one to the prompt whose answers are the nearest (Gaussian naive Bayes; intervals over the prompts). *by the prompt’s frames*: number,
+  bytes and time before the first token. *by the answer’s length*: number, bytes and time after it. *by its rounds*: sizes and gaps of the first six of those frames in each direction, of the
+  prompts whose answers all have as many. Every answer has at most the same number of tokens.
+- *longest drafts*: with \`--draft-threshold 0\`, so that every draft has the length that the bridge allows.`,
     }
   },
 })
@@ -173,8 +188,16 @@ const curveTable = (searches: readonly AttackRun[]) =>
     ['tokens a round', ({ acceptLength }) => (acceptLength === null ? '–' : toDigits(acceptLength, 2))],
   ])
 
-const formText = (wire: string, padding: boolean, intervalMs?: number) =>
-  `${wire}${padding ? ', padded' : ''}${intervalMs === undefined ? '' : `, every ${intervalMs} ms`}`
+const formText = ({ wire, padding, intervalMs, threshold }: FramesRun) =>
+  [
+    wire,
+    ...(padding ? ['padded'] : []),
+    ...(threshold === undefined ? [] : ['longest drafts']),
+    ...(intervalMs === undefined ? [] : [`every ${intervalMs} ms`]),
+  ].join(', ')
+
+const intervalText = (found: FoundPrompts | null) =>
+  found ? `${toPercent(found.mean)} (${toPercent(found.low)} to ${toPercent(found.high)})` : '–'
 
 /** `brim bench privacy` */
 export const command = benchCommand(privacyBench)

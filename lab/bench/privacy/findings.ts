@@ -1,6 +1,6 @@
-import { toPercent } from '../../frame/tables.ts'
+import { toDigits, toPercent } from '../../frame/tables.ts'
 import type { PrivacyRun } from './measure.ts'
-import { attacksOf, best, plain } from './runs.ts'
+import { attacksOf, best, framesOf, plain } from './runs.ts'
 
 /** What the page says first. */
 export function findingsOf(runs: readonly PrivacyRun[]): string {
@@ -22,6 +22,12 @@ export function findingsOf(runs: readonly PrivacyRun[]): string {
             .join(', ')} to one who does.`,
         ]
       : []),
-    '- None of these reaches 5 % with the same tokens. What keeps the tokens the same is a function that the bridge can compute, of weights that it holds.',
+    ...framesOf(runs)
+      .filter(({ wire, padding, threshold }) => wire === 'fp16' && padding && threshold === undefined)
+      .map(({ intervalMs, observed: { all, prompt, length }, tbtOverPlain, bytesOverPlain }) => {
+        const how = intervalMs === undefined ? 'padded frames' : `frames every ${intervalMs} ms`
+        return `- An observer of the link tells ${toPercent(all.mean)} of the answers apart by ${how} (guessing: ${toPercent(all.chance)}), by the prompt’s alone ${toPercent(prompt.mean)}, by how long the answer takes ${toPercent(length.mean)}; TBT × ${toDigits(tbtOverPlain, 2)}, bytes × ${toDigits(bytesOverPlain, 2)}.`
+      }),
+    '- No defence of the states reaches 5 % with the same tokens. What keeps the tokens the same is a function that the bridge can compute, of weights that it holds.',
   ].join('\n')
 }

@@ -17,10 +17,10 @@ export interface FramesRun extends WireForm {
   /** Share of the tokens that the search finds, by the rows that the bridge holds: of prompts, and of answers. */
   readonly promptTop1: number
   readonly answerTop1: number
-  /** Of an observer. */
+  /** Of an observer of the encrypted link. */
   readonly observed: TraceFindings
-  /** Of one who guesses. */
-  readonly byChance: number
+  /** Tokens of a round, on average. */
+  readonly acceptLength: number
   readonly tbtMs: number
   readonly bytesUp: number
   /** Over the first form's, of the same answers. */
@@ -38,13 +38,17 @@ export interface FramesPlan {
   readonly intervalsMs: readonly number[]
 }
 
-/** The first is the one that others are compared with. */
+const padded = { wire: 'fp16', padding: true } as const
+
+/** The first is the one that others are compared with. Drafts with the threshold 0 are as long as the bridge allows. */
 const formsOf = ({ intervalsMs }: FramesPlan): WireForm[] => [
   { wire: 'fp16', padding: false },
-  { wire: 'fp16', padding: true },
+  padded,
+  { ...padded, threshold: 0 },
   { wire: 'fp16c', padding: true },
   { wire: 'int8', padding: true },
-  ...intervalsMs.map((intervalMs) => ({ wire: 'fp16' as const, padding: true, intervalMs })),
+  ...intervalsMs.map((intervalMs) => ({ ...padded, intervalMs })),
+  ...intervalsMs.slice(-1).map((intervalMs) => ({ ...padded, intervalMs, threshold: 0 })),
 ]
 
 type Answers = Awaited<ReturnType<RecordedDevice['answer']>>[]
@@ -76,14 +80,14 @@ export async function framesRuns(
       of.reduce((sum, each) => sum + figure(each), 0) / of.length
     const tbtMs = mean((answer) => answer.tbtMs)
     const bytesUp = mean((answer) => answer.bytesUp)
-    const traces = all.map(({ arrivals, promptTokens, tokens, rounds }, index): FrameTrace => {
-      const prompt = index % prompts.length
-      return { prompt, promptTokens, answerTokens: tokens.length, acceptLength: tokens.length / rounds, arrivals }
+    const traces = all.map(({ arrivals, firstMs }, index): FrameTrace => {
+      return { prompt: index % prompts.length, arrivals, firstMs }
     })
     runs.push({
-      ...{ kind: 'frames', ...form, answers: all.length, tbtMs, bytesUp, byChance: 1 / prompts.length },
+      ...{ kind: 'frames', ...form, answers: all.length, tbtMs, bytesUp },
       ...(await foundInFrames(model, texts, device, form, plan)),
-      observed: findingsOf(traces),
+      observed: findingsOf(traces, seededRandom(1)),
+      acceptLength: mean(({ tokens, rounds }) => tokens.length / rounds),
       tbtOverPlain: tbtMs / mean((answer) => answer.tbtMs, plain),
       bytesOverPlain: bytesUp / mean((answer) => answer.bytesUp, plain),
       sameAnswers: mean((answer) => Number(answer.tokens.join() === plain[all.indexOf(answer)]!.tokens.join())),

@@ -25,12 +25,15 @@ export interface WireForm {
   readonly padding: boolean
   /** As `brim agent run --hat-interval`; absent: without. */
   readonly intervalMs?: number | undefined
+  /** As `brim agent run --draft-threshold`; absent: drafts end where a token does not pay. */
+  readonly threshold?: number | undefined
 }
 
 export interface RecordedAnswer {
-  readonly promptTokens: number
   readonly tokens: readonly number[]
   readonly rounds: number
+  /** Time of the first token, as those of arrivals. */
+  readonly firstMs: number
   /** Time between tokens, in ms. */
   readonly tbtMs: number
   readonly bytesUp: number
@@ -63,7 +66,7 @@ export async function startRecordedDevice(bundle: string, io: Io): Promise<Recor
   const coders = stateCoders(manifest)
   const createDrafter = drafterMaker('auto', { adapter, head: device.adapterHead, draftAhead: true })
   return {
-    async answer(prompt, { wire, padding, intervalMs }, sampling, maxTokens) {
+    async answer(prompt, { wire, padding, intervalMs, threshold }, sampling, maxTokens) {
       const disclosures = memoryDisclosures(logger)
       const random = seededRandom(1)
       const link = new DataLink({
@@ -83,7 +86,7 @@ export async function startRecordedDevice(bundle: string, io: Io): Promise<Recor
         ...{
           prefill: 'chunked',
           prefixes: undefined,
-          threshold: undefined,
+          threshold,
           draftLimit: Number.POSITIVE_INFINITY,
           draftAhead: true,
         },
@@ -104,7 +107,7 @@ export async function startRecordedDevice(bundle: string, io: Io): Promise<Recor
       const { up, arrivals } = relay.connections.at(-1)!
       const rows = heldRows(Buffer.concat(up), manifest.dims.hidden, coders)
       const tbtMs = (lastMs - firstMs) / Math.max(1, tokens.length - 1)
-      return { promptTokens: prompt.length, tokens, rounds, tbtMs, bytesUp, rows, arrivals }
+      return { tokens, rounds, firstMs, tbtMs, bytesUp, rows, arrivals }
     },
     async [Symbol.asyncDispose]() {
       await cluster[Symbol.asyncDispose]()
