@@ -170,7 +170,9 @@ async function connectSystem({ admin, name }: NatsAccountOptions): Promise<NatsC
       })
     throw new BrimError('BROKER_UNREACHABLE', `the NATS cluster ${servers} cannot be reached`, {
       cause,
-      hint: isUntrusted(cause) ? trustHint : 'the administrator file names the addresses of its nodes for NATS clients: docs/brokers.md',
+      hint: isUntrusted(cause)
+        ? trustHint
+        : 'the administrator file names the addresses of its nodes for NATS clients: docs/brokers.md',
     })
   }
 }

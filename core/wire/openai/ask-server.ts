@@ -85,8 +85,6 @@ async function wrongSchemeError(url: URL, cause: unknown, signal: AbortSignal): 
 
 /** What to do where this system does not trust the certificate; undefined for other errors. */
 const trustHint = (cause: unknown): string | undefined =>
-  isUntrusted(cause)
-    ? 'trust its certificate with "brim login --pin …": "brim bridge run" prints the pin'
-    : undefined
+  isUntrusted(cause) ? 'trust its certificate with "brim login --pin …": "brim bridge run" prints the pin' : undefined
 
 const codeOf = (cause: unknown): string => (cause instanceof Error && 'code' in cause ? String(cause.code) : '')
