@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
 import { createServer as createTlsServer, Server as TlsServer } from 'node:https'
 import type { Duplex } from 'node:stream'
+import type { FastifyInstance } from 'fastify'
 import { createHttpApp } from '../../core/answer/api/http-app.ts'
 import { RequestRefused } from '../../core/answer/api/http-errors.ts'
 import type { Clock } from '../../core/kit/base/clock.ts'
@@ -78,55 +79,15 @@ const closeTimeoutMs = 1_000
  * @throws BrimError LISTEN_REFUSED, LISTEN_FAILED
  */
 export async function startHttpServer(options: HttpOptions): Promise<HttpServer> {
-  const {
-    host,
-    port,
-    routes,
-    upgrades = {},
-    certificate,
-    proxies = noProxies,
-    names = [],
-    origins = [],
-    authorizer = openToAll,
-    stored,
-    after,
-    limits,
-    eventStreams,
-    clock,
-    logger,
-  } = options
-  const streams = new EventStreams(clock, eventStreams, after)
+  const { host, port, upgrades = {}, certificate, proxies = noProxies, authorizer = openToAll, limits, clock, logger } = options
+  const streams = new EventStreams(clock, options.eventStreams, options.after)
   const stopping = new AbortController()
-
-  /** @returns why the request is refused: a foreign web page may have sent it */
-  function foreignReason({ headers }: IncomingMessage): string | undefined {
-    const { origin } = headers
-    if (origin !== undefined && !origins.includes(origin) && !isOwnPage(origin, headers.host))
-      return 'not for web pages (--allow-origin allows one)'
-    const named = (headers.host ?? '').toLowerCase().replace(/:\d+$/, '')
-    return !isLoopback(host) || isLoopback(named) || names.includes(named)
-      ? undefined
-      : 'not for web pages (behind a proxy, --data-url must name the host that clients use)'
-  }
-
-  const app = createHttpApp({
-    server: 'bridge',
-    limits,
-    origins,
+  const app = await createBridgeApp({
+    ...options,
+    streams,
+    stopping: stopping.signal,
     createServer: (handler) => createNodeServer(handler, certificate, limits),
-    admit(request) {
-      const reason = foreignReason(request.raw)
-      if (reason !== undefined) throw new RequestRefused(403, reason)
-    },
-    readsBody: ({ routeOptions }) => routeOptions.schema?.body !== undefined,
-    statusOf: (error, { routeOptions }) => statusFor(error, routeOptions.config?.errors),
-    formOf: ({ routeOptions }) => routeOptions.config?.errors,
-    clock,
-    logger,
   })
-  const router = createRouter(app, { authorize: authorizer.authorize, stored, streams, proxies, stopping: stopping.signal })
-  for (const addRoutes of routes) addRoutes(router)
-  await app.ready()
 
   const { server } = app
   const guard = guardHttpListener(server, { limits, what: 'HTTP', proxies, clock, logger })
@@ -134,7 +95,8 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
     const upgrade = upgrades[request.url?.split('?', 1)[0] ?? '']
     socket.on('error', () => socket.destroy())
     const address = proxies.clientOf(request)
-    if (request.headers.origin !== undefined || foreignReason(request) !== undefined) refuseUpgrade(socket, '403 Forbidden')
+    if (request.headers.origin !== undefined || foreignReason(request, options) !== undefined)
+      refuseUpgrade(socket, '403 Forbidden')
     else if (!upgrade) refuseUpgrade(socket, '404 Not Found')
     else if (!guard.assign(request.socket, address)) socket.destroy()
     else upgrade(request, socket, head, { address, onAccepted: () => guard.beginRequest(request.socket) })
@@ -166,6 +128,48 @@ export async function startHttpServer(options: HttpOptions): Promise<HttpServer>
       await app.close()
     },
   }
+}
+
+interface BridgeAppOptions extends Omit<HttpOptions, 'port' | 'upgrades' | 'certificate' | 'after' | 'eventStreams'> {
+  readonly streams: EventStreams
+  /** Aborted when the server stops. */
+  readonly stopping: AbortSignal
+  readonly createServer: (handler: RequestListener) => Server
+}
+
+/** What responds to the requests of a server. */
+export async function createBridgeApp(options: BridgeAppOptions): Promise<FastifyInstance> {
+  const { routes, proxies = noProxies, authorizer = openToAll, stored, streams, stopping } = options
+  const app = createHttpApp({
+    ...options,
+    limits: options.limits,
+    server: 'bridge',
+    admit(request) {
+      const reason = foreignReason(request.raw, options)
+      if (reason !== undefined) throw new RequestRefused(403, reason)
+    },
+    readsBody: ({ routeOptions }) => routeOptions.schema?.body !== undefined,
+    statusOf: (error, { routeOptions }) => statusFor(error, routeOptions.config?.errors),
+    formOf: ({ routeOptions }) => routeOptions.config?.errors,
+  })
+  const router = createRouter(app, { authorize: authorizer.authorize, stored, streams, proxies, stopping })
+  for (const addRoutes of routes) addRoutes(router)
+  await app.ready()
+  return app
+}
+
+/** @returns why the request is refused: a foreign web page may have sent it */
+function foreignReason(
+  { headers }: IncomingMessage,
+  { host, names = [], origins = [] }: Pick<HttpOptions, 'host' | 'names' | 'origins'>,
+): string | undefined {
+  const { origin } = headers
+  if (origin !== undefined && !origins.includes(origin) && !isOwnPage(origin, headers.host))
+    return 'not for web pages (--allow-origin allows one)'
+  const named = (headers.host ?? '').toLowerCase().replace(/:\d+$/, '')
+  return !isLoopback(host) || isLoopback(named) || names.includes(named)
+    ? undefined
+    : 'not for web pages (behind a proxy, --data-url must name the host that clients use)'
 }
 
 /**

@@ -80,7 +80,7 @@ const revocationCheckMs = 1_000
 
 export interface AuthorizerOptions {
   readonly gate: PresenceGate
-  readonly store: IdentityStore
+  readonly store: Pick<IdentityStore, 'keys' | 'keyOf' | 'record'>
   readonly quotas: Quotas
   /** Of browsers. Absent: none. */
   readonly logins?: Pick<BrowserLogins, 'keyOf'>

@@ -5,6 +5,10 @@ import type { Access } from './access.ts'
 import type { Base } from './base.ts'
 import type { Network } from './network.ts'
 
+/** Host names by which clients reach the bridge through a proxy. */
+export const namesOf = ({ dataUrl }: Base['config']): readonly string[] =>
+  dataUrl === undefined ? [] : [new URL(dataUrl).hostname]
+
 /**
  * The HTTP listener.
  * @param upgrades by path, the WebSockets that begin there
@@ -25,7 +29,7 @@ export async function openHttp(
     upgrades,
     certificate,
     proxies,
-    names: config.dataUrl === undefined ? [] : [new URL(config.dataUrl).hostname],
+    names: namesOf(config),
     origins: config.allowedOrigins ?? [],
     authorizer,
     stored: node?.stored,

@@ -9,6 +9,7 @@ import { type OpenedModel, type OpenModel, openServedModel } from '../serving/op
 import { noModel } from '../serving/served-model.ts'
 import type { BridgeVariant } from '../variant.ts'
 import type { Base } from './base.ts'
+import { type Llms, openLlms } from './llms.ts'
 
 const heartbeatMs = 15_000
 const helloTimeoutMs = 10_000
@@ -20,6 +21,7 @@ const nothing = { served: noModel, manifest: { modelId: noModelId, dims: { hidde
 export interface Middle extends ServedMiddle {
   readonly opened: readonly OpenedModel[]
   readonly plane: DataPlane
+  readonly llms: Llms
   /** From now on, called when the number of sessions has changed. */
   onCount(call: () => void): void
   /** Ends the sessions and closes the devices' connections. */
@@ -49,6 +51,7 @@ export async function openMiddle(base: Base, gate: Gate, variant: BridgeVariant)
     for (const part of [...opened, ...served.servings.values()]) part.releaseFree()
   }
   closers.push(releaseMemoryAtRest(() => ({ active: 0, done: served.serving.metrics.steps }), releaseFree, clock))
+  const llms = await openLlms(base, opened, served.servings)
   const plane = createDataPlane({
     sessions: served.sessions,
     bridge: config.id,
@@ -67,6 +70,7 @@ export async function openMiddle(base: Base, gate: Gate, variant: BridgeVariant)
     ...served,
     opened,
     plane,
+    llms,
     onCount(call) {
       announce = call
     },

@@ -9,7 +9,7 @@ export interface ProcessLinks {
   readonly middle: Middle
   readonly upgrade: Upgrade
   /** From now on, links are proven by these. */
-  proveBy(grants: Grants, identities: Pick<IdentityStore, 'version' | 'approvedKeys'>): void
+  proveBy(grants: Grants, identities: Pick<IdentityStore, 'version' | 'approvedKeys' | 'keys' | 'keyOf'>): void
   /** Of one that sends its devices away. @returns resolves once none has a session here; undefined: no other process would serve them */
   untilMoved(): Promise<void> | undefined
 }

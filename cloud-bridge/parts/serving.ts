@@ -1,19 +1,14 @@
 import { AnswersInProgress } from '../../core/answer/api/answers-in-progress.ts'
 import type { ApiModel } from '../../core/answer/api/served.ts'
 import { AnswerMeter } from '../../core/answer/endpoint/meter.ts'
-import { loadTextModel, type TextModel } from '../../core/answer/endpoint/text-model.ts'
 import { loadPicePrompts, readPicePrompts } from '../../core/answer/sketch/load-prompts.ts'
 import { generalPrompts } from '../../core/answer/sketch/prompts.ts'
 import { version } from '../../core/kit/base/version.ts'
-import type { Manifest } from '../../core/model/bundle/manifest.ts'
 import type { ShownComputing } from '../../core/wire/protocol/computing.ts'
 import type { Health } from '../../core/wire/protocol/http/bridge.ts'
 import { AnswerStarts } from '../llm/answer-starts.ts'
-import { bridgeEndpoint } from '../llm/endpoint.ts'
 import { resumable } from '../llm/journalled-endpoint.ts'
 import { ResumableAnswers, type ResumableModel } from '../llm/resumable-answers.ts'
-import type { Serving } from '../serving/serving.ts'
-import { openUpstreams } from '../upstream/open-upstreams.ts'
 import type { UpstreamView } from '../upstream/upstream-pool.ts'
 import type { BridgeVariant } from '../variant.ts'
 import type { Base } from './base.ts'
@@ -55,29 +50,24 @@ export async function openServing(
   { expansions }: FleetWork,
   variant: BridgeVariant,
 ): Promise<OpenServing> {
-  const { config, clock, closers, logger } = base
-  const { opened, servings, serving, steps, sessions, plane } = middle
+  const { config, clock } = base
+  const { opened, serving, steps, sessions, plane, llms } = middle
   middle.onCount(announce.trigger)
   const startedMs = clock.nowMs()
-  const upstreams = openUpstreams(config, clock, logger.child({ component: 'upstream' }))
-  closers.push(() => upstreams.close())
   const sketching = openSketching(base, expansions, variant.sketches)
   const prompts = config.picePrompts === undefined ? generalPrompts : await readPicePrompts(config.picePrompts)
   const starts = new AnswerStarts(announce.trigger)
   const models: ApiModel[] = []
   const resumables: ResumableModel[] = []
-  for (const { folder, manifest, served: parts } of opened) {
-    if (!parts.tokens) continue
+  for (const { folder, manifest, endpoint: llm } of llms.own) {
     const { modelId, card } = manifest
-    const own = servings.get(modelId)!
-    const llm = bridgeEndpoint(own, await loadLlm(folder, manifest, own))
     const { full, ...sketched } = sketching(llm, await loadPicePrompts(folder, prompts), resumable, (asked) =>
       starts.begin(asked),
     )
     models.push({ name: card.name, modelId, endpoint: full, createdAt: card.createdAt, ...sketched })
     resumables.push({ modelId, endpoint: full }, { modelId, endpoint: sketched.sketching.endpoint })
   }
-  for (const upstream of upstreams.endpoints) {
+  for (const upstream of llms.upstreams.endpoints) {
     const { name } = upstream.model
     const { full, ...sketched } = sketching(upstream, prompts, (endpoint) => endpoint)
     models.push({ name, endpoint: full, createdAt: new Date().toISOString(), ...sketched })
@@ -98,7 +88,7 @@ export async function openServing(
       resumable: openResumable(base, resumables),
       meter: new AnswerMeter(clock),
       inProgress: new AnswersInProgress('this bridge'),
-      upstreams: () => upstreams.views,
+      upstreams: () => llms.upstreams.views,
     },
     load: () => ({
       version,
@@ -126,9 +116,4 @@ function openResumable(
   })
   closers.push(() => answers.close())
   return answers
-}
-
-/** An answer has as much context as the KV memory holds, if that is less than the model's. */
-async function loadLlm(bundle: string, manifest: Manifest, { maxPositions: contextLimit }: Serving): Promise<TextModel> {
-  return loadTextModel(bundle, { ...manifest, dims: { ...manifest.dims, contextLimit } })
 }

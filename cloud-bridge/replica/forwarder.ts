@@ -13,6 +13,7 @@ import { createNodeServer } from '../http/server.ts'
 import type { Access } from '../parts/access.ts'
 import type { Base } from '../parts/base.ts'
 import type { Network } from '../parts/network.ts'
+import type { StandbyAnswers } from '../parts/standby-answers.ts'
 import type { Primary } from './fleet-database.ts'
 import type { NodeLinks } from './node-links.ts'
 import type { OtherNodes } from './other-nodes.ts'
@@ -33,8 +34,8 @@ export interface Forwarder {
 }
 
 /**
- * Passes every request on to the primary, which authorizes it: the HTTP API is the same at every bridge. Devices' links are served
- * here, or where they are placed.
+ * Passes every request on to the primary, which authorizes it: the HTTP API is the same at every bridge. But what can be answered here is,
+ * and devices' links are served here, or where they are placed.
  * @param primary undefined: there is none now
  * @throws BrimError LISTEN_*
  */
@@ -44,6 +45,7 @@ export async function startForwarder(
   certificate: Access['certificate'],
   others: OtherNodes,
   links: Pick<NodeLinks, 'upgrade'>,
+  answers: Pick<StandbyAnswers, 'accepts' | 'handle' | 'passOnBy'>,
   primary: () => Primary | undefined,
 ): Promise<Forwarder> {
   const { host, httpPort } = config
@@ -66,11 +68,13 @@ export async function startForwarder(
     return to
   }
 
-  async function forward(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+  /** @param body where it has been read */
+  async function forward(incoming: IncomingMessage, response: ServerResponse, body?: string): Promise<void> {
     const signal = follow(response)
     try {
-      const answer = await others.send(incoming, requirePrimary(), signal)
-      response.writeHead(answer.statusCode!, answer.statusMessage, answer.headers)
+      const answer = await others.send(incoming, requirePrimary(), signal, body)
+      const { connection: _, ...headers } = answer.headers
+      response.writeHead(answer.statusCode!, answer.statusMessage, headers)
       answer.once('error', () => response.destroy()).pipe(response)
     } catch (err) {
       logger.debug({ err }, 'request not forwarded')
@@ -95,7 +99,20 @@ export async function startForwarder(
     }
   }
 
-  const server = createNodeServer((incoming, response) => void forward(incoming, response), certificate, listeners.http)
+  function respond(incoming: IncomingMessage, response: ServerResponse): void {
+    if (!answers.accepts(incoming)) return void forward(incoming, response)
+    const peer = peerOf(incoming.socket)
+    kept.add(peer)
+    response.once('close', () => {
+      kept.delete(peer)
+      // The next request is for the primary that this process has become.
+      if (!server.listening) incoming.socket.destroySoon()
+    })
+    answers.handle(incoming, response)
+  }
+
+  answers.passOnBy(forward)
+  const server = createNodeServer(respond, certificate, listeners.http)
   const guard = guardHttpListener(server, { limits: listeners.http, what: 'HTTP', proxies, clock, logger })
   /** They stay when this node becomes the primary, by the address of their clients: with TLS, the server has two sockets for one. */
   const kept = new Set<string>()

@@ -12,7 +12,7 @@ import { backUp, readIdentity, requireBridge } from '../backup/backup.ts'
 import { sharedDatabases } from '../databases.ts'
 import { isCompleteReplica, markReplica, requireReplica, unmarkReplica } from '../replica-marker.ts'
 import { type FileRow, FleetDatabase, firstPlace, type Lease } from './fleet-database.ts'
-import { requireServed } from './node-context.ts'
+import { requireFleetServed } from './node-context.ts'
 import { ownVersions, pagesOf, ReplicaFiles } from './replica-files.ts'
 
 /** Of the lease that no other node can take during a migration. */
@@ -40,20 +40,18 @@ interface MoveOptions {
   progress(line: string): void
 }
 
+interface MoveToOptions extends MoveOptions {
+  /** Asks the bridge of the folder to end. @returns false: none runs there */
+  end(): Promise<boolean>
+}
+
 /**
  * Copies the databases of a bridge to PostgreSQL, and compares what has arrived. From then on the folder is one node's copy. A bridge
  * that runs is asked to end first, once all else is ready. A migration that was interrupted begins anew; until its last step the bridge
  * can be started again as it was.
- * @param end asks the bridge of the folder to end. @returns false: none runs there
  * @throws BrimError STATE_IN_USE, CONFIG_INVALID where the database knows the fleet already, STORE_FAILED, DATABASE_UNAVAILABLE
  */
-export async function moveToPostgres({
-  stateDir,
-  url,
-  end,
-  signal,
-  progress,
-}: MoveOptions & { end(): Promise<boolean> }): Promise<Moved> {
+export async function moveToPostgres({ stateDir, url, end, signal, progress }: MoveToOptions): Promise<Moved> {
   requireBridge(stateDir)
   const { bridge, fleet } = readIdentity(stateDir)
   if (bridge === null || fleet === null)
@@ -64,7 +62,7 @@ export async function moveToPostgres({
     const database = new FleetDatabase(url, fleet)
     closers.push(() => database.close())
     await database.open()
-    const lease = await holdLease(database, closers, () => leaseOfNew(database, bridge, fleet, signal))
+    const lease = await holdLease(database, closers, () => leaseOfNew(database, { bridge, fleet }, signal))
     closers.push(await lockOnceEnded({ stateDir, end, signal, progress }))
     closers.push(() => rmSync(out, { recursive: true, force: true }))
     rmSync(out, { recursive: true, force: true })
@@ -118,7 +116,7 @@ export async function moveFromPostgres({
       unmarkReplica(stateDir)
       return { fleet, bridge, rows, digest: text }
     }
-    requireServed(record, fleet)
+    requireFleetServed(record, fleet)
     if (primary) progress(`the processes of bridge ${bridge} end: ${primary.node} is the primary no longer`)
     const lease = await holdLease(database, closers, () => database.takeLease(migrating, record.lease, leaseMs, true))
     const files = new ReplicaFiles(stateDir)
@@ -155,22 +153,13 @@ async function holdLease(database: FleetDatabase, closers: Closers, take: () => 
   if (!lease) throw new BrimError('CONFIG_INVALID', 'another bridge or migration was faster', { hint: 'run the command again' })
   const { number } = lease
   closers.push(() => database.release(number).catch(() => {}))
-  const renew = () =>
-    database.renew(number, leaseMs, migrating, undefined).then(
-      () => {},
-      () => {},
-    )
+  const renew = async () => void (await database.renew(number, leaseMs, migrating, undefined).catch(() => {}))
   closers.push(repeatEvery(systemClock, renewMs, renew))
   return lease
 }
 
 /** Of a fleet that the database does not know. A migration that was interrupted has it for a while. @throws BrimError CONFIG_INVALID */
-async function leaseOfNew(
-  database: FleetDatabase,
-  bridge: string,
-  fleet: string,
-  signal: AbortSignal,
-): Promise<Lease | undefined> {
+async function leaseOfNew(database: FleetDatabase, { bridge, fleet }: Pick<Moved, 'bridge' | 'fleet'>, signal: AbortSignal) {
   await database.create(bridge, {})
   for (const startedMs = systemClock.nowMs(); ; await systemClock.sleep(renewMs, signal)) {
     const record = (await database.read())!
@@ -186,12 +175,7 @@ async function leaseOfNew(
 }
 
 /** @returns unlocks the folder. @throws BrimError STATE_IN_USE where another program than a bridge uses it */
-async function lockOnceEnded({
-  stateDir,
-  end,
-  signal,
-  progress,
-}: Pick<Parameters<typeof moveToPostgres>[0], 'stateDir' | 'end' | 'signal' | 'progress'>): Promise<() => void> {
+async function lockOnceEnded({ stateDir, end, signal, progress }: Omit<MoveToOptions, 'url'>): Promise<() => void> {
   for (let attempt = 0; ; attempt++) {
     try {
       return lockFolder(stateDir)

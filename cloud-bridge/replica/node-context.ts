@@ -7,6 +7,7 @@ import type { Certificate } from '../http/certificate.ts'
 import { requiresAuth } from '../identity/exposure.ts'
 import type { Base } from '../parts/base.ts'
 import type { Middle } from '../parts/middle.ts'
+import type { StandbyAnswers } from '../parts/standby-answers.ts'
 import type { AnnouncedNode, FleetDatabase, FleetRecord, Primary } from './fleet-database.ts'
 import { leaseMs } from './held-lease.ts'
 import type { LinkGate } from './link-gate.ts'
@@ -21,6 +22,7 @@ export interface NodeContext extends Omit<Base, 'closers'> {
   /** The models are open, and serve devices, whatever the role. */
   readonly middle: Middle
   readonly links: NodeLinks
+  readonly answers: StandbyAnswers
   readonly certificate: Certificate | undefined
   /** Aborted when the node stops. */
   readonly stopping: AbortSignal
@@ -44,7 +46,7 @@ export function selfOf({ config, certificate }: NodeContext, url: string): Prima
 }
 
 /** @throws BrimError CONFIG_INVALID where a migration has begun, or has moved the fleet elsewhere */
-export function requireServed({ versions }: FleetRecord, fleet: string): void {
+export function requireFleetServed({ versions }: FleetRecord, fleet: string): void {
   if (Object.keys(versions).length > 0) return
   throw new BrimError(
     'CONFIG_INVALID',

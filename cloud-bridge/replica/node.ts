@@ -6,12 +6,13 @@ import type { BridgeConfig } from '../config.ts'
 import { openCertificate } from '../http/certificate.ts'
 import { openBase } from '../parts/base.ts'
 import { openMiddle } from '../parts/middle.ts'
+import { openStandbyAnswers } from '../parts/standby-answers.ts'
 import { requireReplica } from '../replica-marker.ts'
 import type { Bridge } from '../running-bridge.ts'
 import type { BridgeVariant } from '../variant.ts'
 import { FleetDatabase } from './fleet-database.ts'
 import { LinkGate } from './link-gate.ts'
-import { mayPass, type NodeContext, ownNode, requireServed } from './node-context.ts'
+import { mayPass, type NodeContext, ownNode, requireFleetServed } from './node-context.ts'
 import { NodeLinks } from './node-links.ts'
 import { OtherNodes } from './other-nodes.ts'
 import { ownVersions } from './replica-files.ts'
@@ -53,14 +54,15 @@ export async function startNode(
       throw new BrimError('CONFIG_INVALID', `the fleet "${fleet}" in the database has bridge "${record!.bridge}", not "${id}"`, {
         hint: `give --id ${record!.bridge}, or another --fleet or database`,
       })
-    requireServed(record!, fleet)
+    requireFleetServed(record!, fleet)
     const own = () => ownNode(config, certificate)
     const gate = new LinkGate(own().auth)
     const middle = await openMiddle(base, gate, variant)
     const others = new OtherNodes(config.host)
     const drainMs = config.drainS * 1_000
     const links = new NodeLinks({ middle, gate, others, own, drainMs, clock, logger: logger.child({ component: 'link' }) })
-    const context = { ...base, database, certificate, others, gate, middle, links, stopping: stopping.signal }
+    const answers = await openStandbyAnswers(base, gate, middle)
+    const context = { ...base, database, certificate, others, gate, middle, links, answers, stopping: stopping.signal }
     const node = new Node(context, openPrimary)
     closers.push(() => node.ended)
     closers.push(() => stopping.abort(new BrimError('CANCELED', 'the bridge is shutting down')))
@@ -145,7 +147,7 @@ class Node {
 
   asBridge(close: () => Promise<void>): Bridge {
     const node = this
-    const { middle, gate, links, progress } = this.#context
+    const { middle, gate, links, answers, progress } = this.#context
     const urls = () =>
       node.#current ?? { mqttUrl: node.#context.config.broker!.url, httpUrl: node.#standby?.self.url ?? '', dataUrl: '' }
     return {
@@ -174,12 +176,15 @@ class Node {
       get status() {
         if (node.#failure) return `no role now: ${node.#failure.message}`
         const primary = node.#standby?.primary?.node ?? 'unknown'
-        return node.#current?.status ?? `standby, primary ${primary}, ${links.load.sessions} sessions`
+        return (
+          node.#current?.status ??
+          `standby, primary ${primary}, ${links.load.sessions} sessions, ${answers.inProgress.count} answers in progress`
+        )
       },
       failed: node.ended,
       async drain() {
         links.leave()
-        await (node.#current ? node.#current.drain() : links.untilMoved())
+        await Promise.all([answers.inProgress.drain(), node.#current ? node.#current.drain() : links.untilMoved()])
       },
       close,
     }

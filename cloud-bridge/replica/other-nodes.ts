@@ -33,13 +33,20 @@ export class OtherNodes {
     this.#host = host
   }
 
-  /** @returns the response's head and body. @throws Error where the request goes nowhere; as `sendRequest` */
-  async send(incoming: IncomingMessage, to: Target, signal: AbortSignal): Promise<IncomingMessage> {
-    const { target, headers } = this.#targetOf(incoming, to)
+  /**
+   * @param read body of the request, where it has been read
+   * @returns the response's head and body. @throws Error where the request goes nowhere; as `sendRequest`
+   */
+  async send(incoming: IncomingMessage, to: Target, signal: AbortSignal, read?: string): Promise<IncomingMessage> {
+    const { target, headers: all } = this.#targetOf(incoming, to)
+    // Whether the client keeps its connection says nothing of the one to the other node.
+    const { connection: _, ...given } = all
+    const { 'content-encoding': __, 'transfer-encoding': ___, ...plain } = given
+    const headers = read === undefined ? given : { ...plain, 'content-length': String(Buffer.byteLength(read)) }
     const { method } = incoming
     // Without a body the request may be sent again, where an idle connection has just been closed.
     const hasBody = headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
-    return this.#request(target, to, { ...(method && { method }), ...(hasBody && { body: incoming }), headers, signal })
+    return this.#request(target, to, { ...(method && { method }), ...(hasBody && { body: read ?? incoming }), headers, signal })
   }
 
   /**

@@ -98,6 +98,8 @@ export class ServedPrimary {
             untilMoved: () => links.untilMoved(),
             proveBy(grants, identities) {
               gate.proveBy((token) => grants.subjectOf(token))
+              context.answers.know(identities)
+              closers.push(() => context.answers.freeze())
               let checked: string | undefined
               checkIdentities = () => {
                 const version = identities.version()

@@ -1,13 +1,15 @@
 import { type Closers, createClosers } from '../../core/kit/base/closers.ts'
 import { approvedKeysIn } from '../identity/device-store.ts'
+import { openKeyStore } from '../identity/key-store.ts'
 import { openNetwork } from '../parts/network.ts'
 import { type FleetRecord, firstPlace, type Lease, type Place, type Primary } from './fleet-database.ts'
 import { type Forwarder, startForwarder } from './forwarder.ts'
-import { announce, isUnavailable, type NodeContext, requireServed, selfOf } from './node-context.ts'
-import { ReplicaFiles } from './replica-files.ts'
+import { announce, isUnavailable, type NodeContext, requireFleetServed, selfOf } from './node-context.ts'
+import { ownVersions, ReplicaFiles } from './replica-files.ts'
 
 /** Interval at which a standby looks for new rows and for the end of the lease. */
 const pollMs = 500
+const identityFile = 'identity.sqlite'
 /** Of a new lease: the rest of the rows is copied, and the files are migrated, before it is renewed. */
 const takeOverMs = 15_000
 
@@ -31,6 +33,8 @@ export class Standby {
   readonly #forwarder: Forwarder
   #record: FleetRecord
   #place: Place = firstPlace
+  /** Identities have changed in the copy; an interrupted copy leaves that to the next one. */
+  #mustLearn = false
 
   private constructor(context: NodeContext, closers: Closers, files: ReplicaFiles, record: FleetRecord, forwarder: Forwarder) {
     this.#context = context
@@ -44,15 +48,16 @@ export class Standby {
 
   /** @throws BrimError DATABASE_UNAVAILABLE, STORE_FAILED, LISTEN_* */
   static async open(context: NodeContext): Promise<Standby> {
-    const { config, database, certificate, others, gate, links } = context
+    const { config, database, certificate, others, gate, links, answers } = context
     const closers = createClosers()
     try {
       const files = new ReplicaFiles(config.stateDir)
       closers.push(() => files.close())
+      closers.push(() => answers.freeze())
       const record = (await database.read())!
       let standby: Standby | undefined
       const network = openNetwork({ ...context, closers })
-      const forwarder = await startForwarder(context, network, certificate, others, links, () => standby?.primary)
+      const forwarder = await startForwarder(context, network, certificate, others, links, answers, () => standby?.primary)
       closers.push(forwarder.close)
       standby = new Standby(context, closers, files, record, forwarder)
       gate.proveBy((token) => others.subjectOf(token, standby!.#requirePrimary()))
@@ -113,7 +118,7 @@ export class Standby {
   async #read(): Promise<void> {
     const before = this.#record
     this.#record = (await this.#context.database.read())!
-    requireServed(this.#record, this.#context.config.fleet)
+    requireFleetServed(this.#record, this.#context.config.fleet)
     if (this.#record.lease !== before.lease) this.#forwarder.onPrimaryChange()
     const isMigrated = JSON.stringify(this.#record.versions) !== JSON.stringify(before.versions)
     // After a long pause, rows may have been deleted of which nothing remains.
@@ -129,19 +134,25 @@ export class Standby {
   }
 
   #copyAnew(): void {
+    this.#context.answers.freeze()
+    this.#mustLearn = true
     this.#files.create(this.#record.versions)
     this.#place = firstPlace
   }
 
   async #copy(): Promise<void> {
-    const { database, stopping, links } = this.#context
-    let hasIdentities = this.#place === firstPlace
+    const { database, stopping, links, answers } = this.#context
     for (let page = await database.rowsAfter(this.#place); page && !stopping.aborted; ) {
       this.#files.apply(page.rows)
-      hasIdentities ||= page.rows.some(({ table }) => table === 'identities')
+      this.#mustLearn ||= page.rows.some(({ table }) => table === 'identities')
       this.#place = page.after
       page = await database.rowsAfter(this.#place)
     }
-    if (hasIdentities) links.learn(approvedKeysIn(this.#files.store('identity.sqlite')))
+    if (!this.#mustLearn) return
+    this.#mustLearn = false
+    const identities = this.#files.store(identityFile)
+    links.learn(approvedKeysIn(identities))
+    // Keys of an older release may have other columns.
+    if (this.#record.versions[identityFile] === ownVersions[identityFile]) answers.know(openKeyStore(identities, () => {}))
   }
 }
