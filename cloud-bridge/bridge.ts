@@ -30,7 +30,6 @@ import { openRollouts } from './parts/rollouts.ts'
 import { accessRoutes, fleetRoutes, servingRoutes } from './parts/routes.ts'
 import { openServing } from './parts/serving.ts'
 import { openStores } from './parts/stores.ts'
-import { openWhatIf } from './parts/what-if.ts'
 import { openFleetWork } from './parts/work.ts'
 import type { Bridge } from './running-bridge.ts'
 import type { BridgeVariant } from './variant.ts'
@@ -92,7 +91,6 @@ async function openBridge(base: Base, variant: BridgeVariant, node?: PrimaryNode
     ...servingRoutes(base, work, cloud, embeddings, node, onEnd),
     ...fleetRoutes(base, stores, work, rollouts, broker, cloud, node),
     ...accessRoutes(base, stores, access, authorization, identities),
-    openWhatIf(base, work, cloud),
   ]
   const upgrades = {
     [dataPath]: node?.links.upgrade ?? middle.plane.upgrade,

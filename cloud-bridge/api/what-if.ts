@@ -7,7 +7,7 @@ import type { WhatIf } from '../what-if/what-if.ts'
 export function whatIfRoutes(whatIf: WhatIf, situationNow: () => FleetSituation): Routes {
   return (router) => {
     router.serve(whatIfOperations.situation, () => {
-      const { files: _, ...situation } = situationNow()
+      const { trace: _, steps: __, ...situation } = situationNow()
       return situation
     })
     router.serve(whatIfOperations.run, ({ body, caller, closed, events }) => {

@@ -1,192 +1,124 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type {
-  WhatIfEvent,
-  WhatIfFact,
-  WhatIfRequest,
-  WhatIfSettings,
-  WhatIfSituation,
-} from '../../core/wire/protocol/http/what-if.ts'
+import type { WhatIfEvent, WhatIfFact, WhatIfRequest, WhatIfSituation } from '../../core/wire/protocol/http/what-if.ts'
 import { errorText } from './api.ts'
 import { usePolled, useSession } from './model.ts'
-import { dollars, duration, Facts, Notice, Select, Stale, StillReading, Table } from './parts.tsx'
+import { dollars, duration, Notice, Select, Stale, StillReading, Table } from './parts.tsx'
 
 const goals: readonly WhatIfRequest['goal'][] = ['ttft', 'latency', 'qos', 'cost', 'energy']
-
-/** What a user may change, with its unit. */
-const changeable: Readonly<Record<keyof WhatIfSettings, string>> = {
-  model: 'Model',
-  gpu: 'GPU',
-  smallModel: 'Small model',
-  board: 'Board',
-  devices: 'Devices',
-  up: 'Uplink, Mbit/s',
-  down: 'Downlink, Mbit/s',
-  rtt: 'Round trip, ms',
-  battery: 'Battery, 0 to 1',
-  serverPrice: 'Price, $ per million of prompt/answer',
-  acceptLength: 'Accept length',
+const units: Readonly<Record<string, string>> = {
+  ...{ up: 'Mbit/s', down: 'Mbit/s', rtt: 'ms', battery: '0 to 1', 'reading-speed': 'tokens/s' },
+  ...{ 'server-price': '$ per million tokens, prompt/answer' },
 }
-const others: Readonly<Record<string, string>> = {
-  gpus: 'GPUs',
-  replicas: 'Copies of the model',
-  readingSpeed: 'Reading, tokens/s',
-}
-const texts: readonly string[] = ['model', 'gpu', 'smallModel', 'board', 'serverPrice']
-
 const everyMs = 5_000
 
 /** Other ways of answering what this fleet was asked, by the simulator. */
 export function WhatIfPage() {
   const { api } = useSession()
-  const { value: situation, problem } = usePolled((signal) => api.get<WhatIfSituation>('/v1/what-if', signal), everyMs, [])
-  const [event, setEvent] = useState<WhatIfEvent>({})
+  const { value, problem } = usePolled((signal) => api.get<WhatIfSituation>('/v1/what-if', signal), everyMs, [])
+  const [goal, setGoal] = useState(goals[0]!)
+  const [isPrivate, setPrivate] = useState(false)
+  const [given, setGiven] = useState<Readonly<Record<string, string>>>({})
+  const [{ progress, result, error }, setEvent] = useState<WhatIfEvent>({})
   const running = useRef<AbortController>(undefined)
   useEffect(() => () => running.current?.abort(), [])
-  async function run(request: WhatIfRequest) {
-    const stop = new AbortController()
-    running.current = stop
+  async function run(submitted: Event) {
+    submitted.preventDefault()
+    running.current = new AbortController()
+    const { signal } = running.current
     setEvent({ progress: { what: 'starting', percent: 0 } })
+    const settings = Object.fromEntries(Object.entries(given).filter(([, text]) => text !== ''))
     try {
       let last: WhatIfEvent = {}
-      const events = api.events<WhatIfEvent>('/v1/what-if', stop.signal, undefined, request)
-      for await (last of events) setEvent(last)
+      for await (last of api.events<WhatIfEvent>('/v1/what-if', signal, undefined, { goal, private: isPrivate, settings }))
+        setEvent(last)
       if (last.progress) throw new Error('the bridge has ended the simulation')
-    } catch (error) {
-      setEvent(stop.signal.aborted ? {} : { error: { code: '', message: errorText(error) } })
+    } catch (failure) {
+      setEvent(signal.aborted ? {} : { error: { code: '', message: errorText(failure) } })
     }
   }
-  if (!situation) return <StillReading what="the situation" problem={problem} />
-  const { progress, result, error } = event
+  if (!value) return <StillReading what="the situation" problem={problem} />
+  const { requests, minRequests, facts } = value
+  const isTooFew = requests < minRequests
+  const input = ({ option, value: known }: WhatIfFact) => (
+    <input
+      size={16}
+      aria-label={option}
+      placeholder={known ?? 'default'}
+      value={given[option] ?? ''}
+      onInput={({ currentTarget }) => setGiven({ ...given, [option]: currentTarget.value.trim() })}
+    />
+  )
   return (
     <section class="page">
       <h1>What if</h1>
       <Stale problem={problem} />
       <p>
-        The simulator answers the recorded requests once more in every way that agents and bridge have, on this fleet’s hardware.
+        The simulator answers the {requests} requests that the bridge has recorded since its start, in every way that agents and
+        bridge have, on the hardware below.
       </p>
-      <Situation of={situation} />
-      <Form situation={situation} isRunning={progress !== undefined} onRun={run} onStop={() => running.current?.abort()} />
-      <p role="status">{progress && `${progress.what}: ${progress.percent} %`}</p>
+      <Notice
+        text={
+          isTooFew
+            ? `Too few: a simulation needs ${minRequests}. Let clients and devices ask, or run “brim simulate what-if” with a trace of your own.`
+            : ''
+        }
+      />
+      <form class="bar" onSubmit={run}>
+        <Select label="Best by" names={goals} value={goal} choose={(name) => setGoal(name)} />
+        <label>
+          <input type="checkbox" checked={isPrivate} onChange={({ currentTarget }) => setPrivate(currentTarget.checked)} />{' '}
+          questions stay on the device
+        </label>
+        <button type="submit" class="main" disabled={isTooFew || progress !== undefined}>
+          Simulate
+        </button>
+        <button type="button" hidden={progress === undefined} onClick={() => running.current?.abort()}>
+          Stop
+        </button>
+        <span role="status">{progress && `${progress.what}: ${progress.percent} %`}</span>
+      </form>
       <Notice text={error && [error.message, error.hint].filter(Boolean).join(' – ')} isProblem />
       {result && <Result of={result} />}
+      <h2>What goes in</h2>
+      <Table
+        label="What goes in"
+        head={['Option', 'Value', 'Another value', 'Basis', 'How it is known']}
+        rows={(result?.facts ?? facts).map((fact) => [
+          `${fact.option} ${units[fact.option] ? `(${units[fact.option]})` : ''}`,
+          fact.value ?? 'default',
+          input(fact),
+          <span class={fact.basis === 'assumed' ? 'warn' : ''}>{fact.basis}</span>,
+          fact.note,
+        ])}
+      />
     </section>
   )
 }
 
-function Situation({ of: { requests, minRequests, spanS, promptTokens, outputTokens } }: { readonly of: WhatIfSituation }) {
-  return (
-    <>
-      <Facts
-        of={{
-          'Requests recorded': String(requests),
-          Within: requests > 1 && duration(1_000 * spanS),
-          'Prompt, tokens': promptTokens?.toFixed(0),
-          'Answer, tokens': outputTokens?.toFixed(0),
-        }}
-      />
-      {requests < minRequests && (
-        <Notice
-          text={`Too few: a simulation needs ${minRequests}. The bridge counts those since its start, its own answers and those of devices with it. Let them ask, or run “brim simulate what-if” with a trace of your own.`}
-        />
-      )}
-    </>
-  )
-}
-
-interface FormProps {
-  readonly situation: WhatIfSituation
-  readonly isRunning: boolean
-  onRun(request: WhatIfRequest): void
-  onStop(): void
-}
-
-function Form({ situation: { requests, minRequests, facts }, isRunning, onRun, onStop }: FormProps) {
-  const [goal, setGoal] = useState(goals[0]!)
-  const [isPrivate, setPrivate] = useState(false)
-  const [given, setGiven] = useState<Readonly<Record<string, string>>>({})
-  const settings = Object.fromEntries(
-    Object.entries(given).flatMap(([name, text]) =>
-      text.trim() === '' ? [] : [[name, texts.includes(name) ? text.trim() : Number(text)]],
-    ),
-  )
-  function submit(event: Event) {
-    event.preventDefault()
-    onRun({ goal, private: isPrivate, settings })
-  }
-  return (
-    <form onSubmit={submit}>
-      <div class="bar">
-        <Select label="Best by" names={goals} value={goal} choose={(name) => setGoal(name)} />
-        <label>
-          <input type="checkbox" checked={isPrivate} onChange={({ currentTarget }) => setPrivate(currentTarget.checked)} />{' '}
-          Questions stay on the device
-        </label>
-        <button type="submit" class="main" disabled={isRunning || requests < minRequests}>
-          Simulate
-        </button>
-        <button type="button" hidden={!isRunning} onClick={onStop}>
-          Stop
-        </button>
-      </div>
-      <details>
-        <summary>Other hardware</summary>
-        <div class="bar">
-          {Object.entries(changeable).map(([name, title]) => (
-            <label key={name}>
-              {title}{' '}
-              <input
-                size={14}
-                placeholder={String(facts.find(({ option }) => option === name)?.value ?? 'assumed')}
-                value={given[name] ?? ''}
-                onInput={({ currentTarget }) => setGiven({ ...given, [name]: currentTarget.value })}
-              />
-            </label>
-          ))}
-        </div>
-      </details>
-    </form>
-  )
-}
-
-function Result({ of: { best, ways, facts, files } }: { readonly of: NonNullable<WhatIfEvent['result']> }) {
-  const ms = ({ mean, p95 }: { readonly mean: number | null; readonly p95: number | null }) =>
-    `${duration(mean)} / ${duration(p95)}`
+function Result({ of: { best, tried, files } }: { readonly of: NonNullable<WhatIfEvent['result']> }) {
   return (
     <>
       <h2>Best: {best}</h2>
-      <p class="figures">
-        Simulated, not measured. Small models answer less well than the bridge’s model, which no figure counts.
-      </p>
+      <p class="figures">Simulated, not measured. No figure counts that small models answer less well.</p>
       <Table
         label="Ways of answering"
-        head={['Way', 'TTFT mean / P95', 'TBT P95', 'Answer P95', 'QoS', 'Cost of 1,000', 'Energy', 'Not answered']}
-        rows={ways.map((way) => [
-          way.name === best ? <strong>→ {way.name}</strong> : way.name,
-          ms(way.ttftMs),
-          duration(way.tbtP95Ms),
-          duration(way.latencyP95Ms),
-          way.qos?.toPrecision(3),
-          dollars(way.dollars === null ? null : 1_000 * way.dollars),
-          way.joules === null ? '–' : `${way.joules.toPrecision(3)} J`,
-          way.requests - way.answered,
+        head={['Way', 'TTFT', 'P95', 'TBT P95', 'Answer P95', 'QoS', '$ per 1,000', 'J per answer', 'Not answered']}
+        rows={tried.map(({ name, all: { requests, answered, ttftMs, tbtMs, latencyMs, qos, work } }) => [
+          name === best ? <strong>→ {name}</strong> : name,
+          ...[ttftMs.mean, ttftMs.p95, tbtMs.p95, latencyMs.p95].map(duration),
+          qos?.toPrecision(3),
+          // 0 is unknown: there is no price, or the board has no known power.
+          work.dollars > 0 ? dollars((1_000 * work.dollars) / answered) : '–',
+          work.joules > 0 ? (work.joules / answered).toPrecision(3) : '–',
+          requests - answered,
         ])}
       />
-      <h2>Its settings</h2>
       {Object.entries(files).map(([name, text]) => (
-        <details key={name}>
-          <summary>{name}.yaml</summary>
+        <details class="card" key={name}>
+          <summary>{name}.yaml of it</summary>
           <pre>{text}</pre>
         </details>
       ))}
-      <h2>What went in</h2>
-      <Table label="What went in" head={['', 'Value', '', 'How it is known']} rows={facts.map(rowOf)} />
     </>
   )
 }
-
-const rowOf = ({ option, value, basis, note }: WhatIfFact) => [
-  changeable[option as keyof WhatIfSettings] ?? others[option] ?? option,
-  value,
-  basis === 'assumed' ? <strong class="warn">assumed</strong> : basis,
-  note,
-]

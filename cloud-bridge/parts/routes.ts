@@ -15,11 +15,14 @@ import { jobRoutes } from '../api/jobs.ts'
 import { requireBundle, requireRelease, requireServed } from '../api/offered.ts'
 import { pageRoutes } from '../api/page.ts'
 import { rolloutRoutes } from '../api/rollouts.ts'
+import { whatIfRoutes } from '../api/what-if.ts'
 import type { ControlBroker } from '../broker/control-broker.ts'
 import { openBundleStore } from '../bundles/bundle-store.ts'
 import type { Routes } from '../http/router.ts'
 import type { Identities } from '../identity/identities.ts'
 import type { Rollouts } from '../rollout/rollouts.ts'
+import { fleetSituation } from '../what-if/fleet-situation.ts'
+import { WhatIf } from '../what-if/what-if.ts'
 import type { Access } from './access.ts'
 import type { Authorization } from './authorizer.ts'
 import type { Base } from './base.ts'
@@ -70,16 +73,18 @@ export function servingRoutes(
   ]
 }
 
-/** Devices, jobs, rollouts and bundles. */
+/** Devices, jobs, rollouts and bundles, and what the simulator says of them all. */
 export function fleetRoutes(
-  { config, clock }: Base,
+  { config, clock, closers, metrics }: Base,
   { identityStore }: Stores,
   { jobs, devices, expansions }: FleetWork,
   rollouts: Rollouts,
   broker: ControlBroker,
-  { modelIds, computing, answers, load }: OpenServing,
+  { modelIds, computing, answers, load, steps }: OpenServing,
   node: PrimaryNode | undefined,
 ): readonly Routes[] {
+  const whatIf = new WhatIf()
+  closers.push(() => whatIf.close())
   const bundles = openBundleStore({
     own: config.servedBundles,
     folder: config.bundles ?? join(config.stateDir, 'bundles'),
@@ -128,6 +133,15 @@ export function fleetRoutes(
     }),
     bundleRoutes(bundles),
     releaseRoutes(bundles),
+    whatIfRoutes(whatIf, () => {
+      const [model] = answers.models
+      return fleetSituation({
+        devices: devices.fleet.devices(),
+        sizes: metrics.sizes.list(),
+        steps: steps.list(),
+        model: model?.name,
+      })
+    }),
   ]
 }
 

@@ -1,14 +1,14 @@
-import { spawn } from 'node:child_process'
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { constants, setPriority } from 'node:os'
 import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
 import { BrimError, type ErrorCode, errorCodes } from '../../core/kit/base/errors.ts'
 import { cliProgram } from '../../core/kit/base/version.ts'
 import type { WhatIfEvent } from '../../core/wire/protocol/http/what-if.ts'
 
 /** Of one command of the simulator. */
-const maxMs = 10 * 60_000
-const maxHeapMib = 1_024
-const maxOutputChars = 8 * 2 ** 20
+const limits = { timeout: 10 * 60_000, maxBuffer: 8 * 2 ** 20, heapMib: 1_024 }
 
 export interface SimulatorOptions {
   /** Files are named relative to it. */
@@ -22,53 +22,38 @@ export interface SimulatorOptions {
  * Runs `brim simulate <words> --json` in a process of low priority, which has no environment, 1 GiB and ten minutes, and
  * ends with this one.
  * @returns its stdout
- * @throws BrimError as the command; RUNTIME_FAILED where the process was killed; the signal's reason
+ * @throws BrimError as the command; RUNTIME_FAILED where the process was killed
  */
 export async function simulate(words: readonly string[], { cwd, signal, onProgress }: SimulatorOptions): Promise<string> {
-  signal.throwIfAborted()
-  const args = [`--max-old-space-size=${maxHeapMib}`, cliProgram, 'simulate', ...words, '--json']
-  const child = spawn(process.execPath, args, { cwd, env: { BRIM_STOP_WITH_STDIN: '1' }, timeout: maxMs, killSignal: 'SIGKILL' })
-  const kill = () => child.kill('SIGKILL')
-  signal.addEventListener('abort', kill)
-  child.once('spawn', () => {
-    try {
-      setPriority(child.pid!, constants.priority.PRIORITY_LOW)
-    } catch {
-      // It has ended already.
-    }
-  })
-  let output = ''
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    output += text
-    if (output.length > maxOutputChars) kill()
-  })
-  let lastLine = ''
-  createInterface({ input: child.stderr }).on('line', (line) => {
-    lastLine = line
+  const args = [`--max-old-space-size=${limits.heapMib}`, cliProgram, 'simulate', ...words, '--json']
+  const options = { ...limits, cwd, signal, env: { BRIM_STOP_WITH_STDIN: '1' }, killSignal: 'SIGKILL' } as const
+  const running = promisify(execFile)(process.execPath, args, options)
+  const { child } = running
+  if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_LOW)
+  createInterface({ input: child.stderr! }).on('line', (line) => {
     const [, percent, what] = /^(\d+) % (.+)$/.exec(line) ?? []
     if (what !== undefined) onProgress({ what, percent: Number(percent) })
   })
   try {
-    const [code, killed] = await new Promise<[number | null, string | null]>((resolve, reject) =>
-      child.once('error', reject).once('close', (...how) => resolve(how)),
-    )
-    signal.throwIfAborted()
-    if (code !== 0) throw failureOf(lastLine, killed ?? `code ${code}`)
-    return output
-  } finally {
-    signal.removeEventListener('abort', kill)
+    return (await running).stdout
+  } catch (error) {
+    // The promise of an aborted one does not wait for its end.
+    if (child.exitCode === null && child.signalCode === null && child.kill('SIGKILL')) await once(child, 'exit')
+    throw failureOf(error as EndedBadly)
   }
 }
 
-/** @param line its last one, as `--json` has commands end @param how it ended otherwise */
-function failureOf(line: string, how: string): BrimError {
+type EndedBadly = Error & { readonly stderr?: string; readonly signal?: string | null; readonly code?: unknown }
+
+/** As `--json` has commands say it, in their last line. */
+function failureOf({ stderr = '', signal, code, message }: EndedBadly): BrimError {
   try {
-    const { code, message, hint } = (JSON.parse(line) as { error: { code: ErrorCode; message: string; hint?: string } }).error
-    if (Object.hasOwn(errorCodes, code)) return new BrimError(code, message, { hint })
+    const { error } = JSON.parse(stderr.trimEnd().split('\n').at(-1)!) as { error: BrimError }
+    if (Object.hasOwn(errorCodes, error.code)) return new BrimError(error.code as ErrorCode, error.message, { hint: error.hint })
   } catch {
     // It was killed, or has crashed.
   }
-  return new BrimError('RUNTIME_FAILED', `the simulator has ended with ${how}`, {
-    hint: `it may take ${maxMs / 60_000} minutes and ${maxHeapMib} MiB: simulate fewer devices`,
+  return new BrimError('RUNTIME_FAILED', `the simulator has ended with ${signal ?? code ?? message}`, {
+    hint: `it may take ${limits.timeout / 60_000} minutes and ${limits.heapMib} MiB: simulate fewer devices`,
   })
 }

@@ -21,6 +21,7 @@ import { pageOperations } from '../../../core/wire/protocol/http/page.ts'
 import { releaseOperations } from '../../../core/wire/protocol/http/releases.ts'
 import { rolloutOperations } from '../../../core/wire/protocol/http/rollouts.ts'
 import { uploadOperations } from '../../../core/wire/protocol/http/uploads.ts'
+import { whatIfOperations } from '../../../core/wire/protocol/http/what-if.ts'
 import { NonceReply, signedBytes } from '../../../core/wire/protocol/identity.ts'
 import { newSigningKey, readSigner, type SignatureFile } from '../../../core/wire/signing/signature.ts'
 import type { Schema } from '../../../scripts/docs/asyncapi.ts'
@@ -147,6 +148,12 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     expect(document.paths['/metrics']?.get?.responses['200']?.content).toHaveProperty([type])
     expect(await response.text()).toContain('brim_build_info')
     compared.add(bridgeOperations.metrics)
+  })
+
+  it('about what the simulator would say', async () => {
+    await call(whatIfOperations.situation, {})
+    // Too little was asked here; test/cloud-bridge/what-if reads the events of a simulation.
+    await call(whatIfOperations.run, {}, {}, 400)
   })
 
   it('about the processes that it consists of', async () => {

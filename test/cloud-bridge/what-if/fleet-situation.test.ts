@@ -12,17 +12,15 @@ interface Measured {
   readonly slm?: string
   readonly decode?: number
   readonly prefill?: number
-  readonly battery?: number
   readonly state?: Device['state']
 }
 
-const device = ({ up = null, rttMs = null, slm, decode, prefill, battery, state = 'ready' }: Measured = {}) =>
+const device = ({ up = null, rttMs = null, slm, decode, prefill, state = 'ready' }: Measured = {}) =>
   ({
     id: 'd',
     state,
     telemetry: {
       link: { upBytesPerS: up, downBytesPerS: up, rttMs, bridge: 'b' },
-      battery: battery === undefined ? null : { levelPercent: battery, isPlugged: false },
       bundles: { llm: null, slm: slm === undefined ? null : { name: slm, modelId: 'm' } },
       answers: {
         underWay: 0,
@@ -36,13 +34,13 @@ const step = (items: number, tokens: number): LoggedStep => ({
   ...{ index: 0, startMs: 0, items, tokens, computeMs: 20, predictedMs: null },
 })
 const nothing = { devices: [], sizes: [], steps: [], model: undefined }
-const factOf = (of: ReturnType<typeof fleetSituation>, option: string) => of.facts.find((fact) => fact.option === option)
+const factOf = (of: ReturnType<typeof fleetSituation>, option: string) => of.facts.find((fact) => fact.option === option)!
 
 describe('the situation of a fleet', () => {
-  it('of which nothing is known has no facts and no machines', () => {
-    const { facts, files, requests, promptTokens } = fleetSituation(nothing)
-    expect({ facts, requests, promptTokens }).toEqual({ facts: [], requests: 0, promptTokens: null })
-    expect(files).toEqual({ requests: 'arrival,prompt tokens,output tokens\n' })
+  it('of which nothing is known is assumed, without machines', () => {
+    const { facts, trace, steps, requests } = fleetSituation(nothing)
+    expect(new Set(facts.map(({ value, basis }) => `${basis} ${value}`))).toEqual(new Set(['assumed null']))
+    expect({ trace, steps, requests }).toEqual({ trace: 'arrival,prompt tokens,output tokens\n', steps: {}, requests: 0 })
   })
 
   it('is that of connected devices: their number, and the medians of what they measured', () => {
@@ -55,19 +53,13 @@ describe('the situation of a fleet', () => {
       device({ up: 9e9, state: null }),
     ]
     const situation = fleetSituation({ ...nothing, devices })
-    expect(factOf(situation, 'devices')).toMatchObject({ value: 4, basis: 'measured' })
-    expect(factOf(situation, 'up')).toMatchObject({ value: 16, note: 'median of 3 devices' })
-    expect(factOf(situation, 'rtt')?.value).toBe(20)
-  })
-
-  it('has the battery of devices only where most of them are on battery', () => {
-    const [full, half] = [device({ battery: 100 }), device({ battery: 50 })]
-    expect(factOf(fleetSituation({ ...nothing, devices: [full, half, device()] }), 'battery')?.value).toBe(0.75)
-    expect(factOf(fleetSituation({ ...nothing, devices: [full, device()] }), 'battery')).toBeUndefined()
+    expect(factOf(situation, 'devices')).toMatchObject({ value: '4', basis: 'measured' })
+    expect(factOf(situation, 'up')).toMatchObject({ value: '16', note: 'median of 3 devices' })
+    expect(factOf(situation, 'rtt').value).toBe('20')
   })
 
   it('names models as presets are named', () => {
-    const nameOf = (model: string) => factOf(fleetSituation({ ...nothing, model }), 'model')?.value
+    const nameOf = (model: string) => factOf(fleetSituation({ ...nothing, model }), 'model').value
     expect(nameOf('Qwen2.5-0.5B-Instruct')).toBe('qwen2.5-0.5b')
     expect(nameOf('vicuna-7b')).toBe('vicuna-7b')
     expect(nameOf('Qwen1.5-0.5B-Chat-GGUF')).toBe('qwen1.5-0.5b')
@@ -82,10 +74,10 @@ describe('the situation of a fleet', () => {
       device({ slm: 'b', decode: 1, prefill: 1 }),
     ]
     const situation = fleetSituation({ ...nothing, devices })
-    expect(factOf(situation, 'smallModel')?.value).toBe('a')
+    expect(factOf(situation, 'small-model').value).toBe('a')
     expect(factOf(situation, 'board')).toMatchObject({ value: 'device.yaml', basis: 'measured' })
-    expect(factOf(situation, 'board')?.note).toContain('300 tokens/s of a prompt, 30 of an answer with a: median of 2 devices')
-    expect(situation.files.device).toBe(`rows,context,seconds,streams\n1,0,${1 / 30},1\n128,0,${128 / 300},1\n`)
+    expect(factOf(situation, 'board').note).toContain('300.0 tokens/s of a prompt, 30.0 of an answer with a: median of 2 devices')
+    expect(situation.steps.device).toBe(`rows,context,seconds,streams\n1,0,${1 / 30},1\n128,0,${128 / 300},1\n`)
   })
 
   it('makes a machine of the bridge’s steps once there are enough, prompts from their beginning, others in the middle', () => {
@@ -93,11 +85,11 @@ describe('the situation of a fleet', () => {
     const steps = [...Array.from({ length: 49 }, () => step(4, 8)), step(1, 128)]
     expect(
       fleetSituation({ ...nothing, sizes, steps, model: 'm' })
-        .files.bridge?.split('\n')
+        .steps.bridge?.split('\n')
         .slice(-3),
     ).toEqual(['2,125,0.02,4', '128,0,0.02,1', ''])
-    expect(fleetSituation({ ...nothing, sizes, steps: steps.slice(1), model: 'm' }).files.bridge).toBeUndefined()
-    expect(fleetSituation({ ...nothing, sizes, steps }).files.bridge).toBeUndefined()
+    expect(fleetSituation({ ...nothing, sizes, steps: steps.slice(1), model: 'm' }).steps.bridge).toBeUndefined()
+    expect(fleetSituation({ ...nothing, sizes, steps }).steps.bridge).toBeUndefined()
   })
 
   it('writes the latest requests as the simulator reads them, and facts that the API may send', () => {
@@ -109,9 +101,9 @@ describe('the situation of a fleet', () => {
     const sorted = fc.array(size, { minLength: 1, maxLength: 600 }).map((all) => all.sort((a, b) => a.atMs - b.atMs))
     fc.assert(
       fc.property(sorted, (sizes) => {
-        const { files, ...situation } = fleetSituation({ ...nothing, sizes })
+        const { trace, steps: _, ...situation } = fleetSituation({ ...nothing, sizes })
         expect(WhatIfSituation.parse(situation)).toEqual(situation)
-        const read = parseRequestTrace(files.requests, 'requests.csv')
+        const read = parseRequestTrace(trace, 'requests.csv')
         const latest = sizes.slice(-500)
         expect(read.map((each) => each.outputTokens)).toEqual(latest.map((each) => each.outputTokens))
         for (const [at, { atMs }] of read.entries()) expect(atMs).toBeCloseTo(latest[at]!.atMs - latest[0]!.atMs, -1)
