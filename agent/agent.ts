@@ -86,7 +86,7 @@ export async function startAgent(
     const models = await openModels(base, state, variant)
     const smallModels = await openSmallModels(base, state, models)
     const budget = openBudget(base, models, host)
-    const links = openLinks(base, state, identities, models)
+    const links = openLinks(base, state, identities, models, variant)
     logs.outbox.start(links, spool)
     const answering = new Answering(base, models, links, variant)
     const dispatch = openDispatch(base, { store: state.store, identities }, models, links, answering, budget.budget)

@@ -262,6 +262,10 @@ export const AgentConfig = AgentFields.refine(
     message: 'cloud needs a server: --server',
     path: ['dispatch', 'mode'],
   })
+  .refine(({ privacy, server }) => privacy.attestation === undefined || server?.at !== 'bridge', {
+    message: 'cannot be the bridge with --require-attestation: the text of its questions goes there by HTTP, without evidence',
+    path: ['server'],
+  })
   .refine(({ dispatch, server }) => dispatch.mode !== 'sketch' || server?.at === 'bridge', {
     message: 'sketch needs the bridge as server: --server bridge',
     path: ['dispatch', 'mode'],

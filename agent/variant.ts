@@ -1,10 +1,13 @@
 import type { TreeDrafter } from '../core/model/draft/drafter.ts'
 import type { HatRules } from '../core/policy/hat/hat-steps.ts'
+import type { SnpRoots } from './attestation/snp-certificates.ts'
 import type { AdapterName, DeviceModel } from './hat/open-device-model.ts'
 import type { OpenSmall } from './slm/local-model.ts'
 
-/** What a benchmark puts in the place of an agent's own; each is absent in production. */
+/** What a benchmark or test puts in the place of an agent's own; each is absent in production. */
 export interface AgentVariant {
+  /** Whom reports of bridges must come from, in the place of AMD. */
+  readonly attestationRoots?: SnpRoots | undefined
   readonly openSmall?: OpenSmall | undefined
   /** How a prompt is sent to the bridge. */
   readonly prefill?: HatRules['prefill'] | undefined

@@ -137,6 +137,11 @@ export const BridgeFields = z.strictObject({
       }),
     })
     .optional(),
+  attestationCertificates: nonEmpty.optional().meta({
+    description:
+      "PEM file with the certificates of this machine's processor (VCEK or VLEK, ASK and ARK), where the bridge runs in an AMD SEV-SNP virtual machine whose host gives none: devices with --require-attestation verify its reports by them",
+    fallback: 'those of the host',
+  }),
   plaintext: off.describe('allow unencrypted connections beyond loopback: tokens and hidden states can be read on the way'),
   deviceKeyDays: z
     .number()

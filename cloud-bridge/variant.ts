@@ -3,10 +3,12 @@ import type { PlanTerms } from '../core/policy/pice/plan-answer.ts'
 import type { PlanPolicy } from '../core/policy/pice/plan-policy.ts'
 import type { ServingPolicy } from '../core/policy/serving/policy.ts'
 import type { PolicyOptions } from '../core/policy/tokenflow/named-policies.ts'
+import type { Attester } from './attestation/attester.ts'
 import type { OpenModel } from './serving/open-served-model.ts'
 
-/** What a benchmark puts in the place of a bridge's own; each is absent in production. */
+/** What a benchmark or test puts in the place of a bridge's own; each is absent in production. */
 export interface BridgeVariant {
+  readonly attester?: Attester | undefined
   /** Opens a bundle that is served. */
   readonly openModel?: OpenModel | undefined
   /** A new policy, for each served model. */

@@ -147,7 +147,9 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   // The link declares the ports that it needs; identity, jobs and remote implement them.
   // What leaves the device, and what may: the ways out take its types, and write to it.
   'agent/disclosures': { values: ['core'] },
-  'agent/link': { values: ['core'], types: ['agent/disclosures'] },
+  // Whether a bridge may get rows: pure, but for the file of the owner's policy.
+  'agent/attestation': { values: ['core'] },
+  'agent/link': { values: ['core'], types: ['agent/attestation', 'agent/disclosures'] },
   'agent/identity': { values: ['core'], types: ['agent/link'] },
   'agent/device': { values: ['core'] },
   'agent/telemetry': { values: ['core'], types: ['agent/device'] },
@@ -174,7 +176,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   'agent/config.ts': { values: ['core', 'agent/disclosures/config.ts', 'agent/disco/config.ts', 'agent/hat', 'agent/limits.ts'] },
   // The parts of the composition root: nothing but agent.ts imports them.
   'agent/parts': { values: ['core', 'agent'] },
-  'agent/variant.ts': { values: ['core'], types: ['agent/hat', 'agent/slm'] },
+  'agent/variant.ts': { values: ['core'], types: ['agent/attestation', 'agent/hat', 'agent/slm'] },
   'agent/agent.ts': { values: ['core', 'agent'] },
   'agent/commands': {
     values: [
@@ -220,7 +222,11 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
     values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'],
     types: ['cloud-bridge/config.ts', 'cloud-bridge/limits.ts'],
   },
-  'cloud-bridge/link': { values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'], types: ['cloud-bridge/hat'] },
+  'cloud-bridge/attestation': { values: ['core'] },
+  'cloud-bridge/link': {
+    values: ['core', 'cloud-bridge/http', 'cloud-bridge/identity'],
+    types: ['cloud-bridge/attestation', 'cloud-bridge/hat'],
+  },
   // What all parts know of the presence of devices; the fleet publishes it.
   'cloud-bridge/presence': { values: ['core'] },
   'cloud-bridge/queue': { values: ['core'], types: ['cloud-bridge/config.ts', 'cloud-bridge/link', 'cloud-bridge/presence'] },
@@ -302,7 +308,7 @@ const rules: Record<string, { values: string[]; types?: string[] }> = {
   },
   // The parts of the composition root: nothing but bridge.ts imports them, and replica the few that a standby has too.
   'cloud-bridge/parts': { values: ['core', 'cloud-bridge'] },
-  'cloud-bridge/variant.ts': { values: ['core'], types: ['cloud-bridge/serving'] },
+  'cloud-bridge/variant.ts': { values: ['core'], types: ['cloud-bridge/attestation', 'cloud-bridge/serving'] },
   'cloud-bridge/bridge.ts': { values: ['core', 'cloud-bridge'] },
   'cloud-bridge/commands': {
     values: [

@@ -47,5 +47,11 @@ export const PrivacyConfig = z.strictObject({
     flag: 'privacy-classifier-timeout',
     description: 'seconds within which the classifier must answer, up to 60',
   }),
+  attestation: z.string().min(1).optional().meta({
+    flag: 'require-attestation',
+    description:
+      'YAML or JSON file with the measurements and the firmware of confidential virtual machines (AMD SEV-SNP): only a bridge that proves to be one of them gets hidden states (docs/privacy.md)',
+    fallback: 'any bridge where this device is enrolled gets them',
+  }),
 })
 export type PrivacyConfig = z.infer<typeof PrivacyConfig>

@@ -2,8 +2,14 @@ import type { DeviceMode } from '../../core/kit/base/answer-modes.ts'
 import { BrimError, type ErrorCode } from '../../core/kit/base/errors.ts'
 import type { AnswerSide } from './side.ts'
 
-/** No bridge could be reached: at the start of an answer, or after its session broke off and no bridge took it over in time. */
-const bridgeLost: ReadonlySet<ErrorCode> = new Set(['LINK_LOST', 'BRIDGE_UNREACHABLE', 'SESSION_REFUSED', 'NOT_AUTHORIZED'])
+/** No bridge could be reached, or trusted: at the start of an answer, or after its session broke off and no bridge took it over in time. */
+const bridgeLost: ReadonlySet<ErrorCode> = new Set([
+  'LINK_LOST',
+  'BRIDGE_UNREACHABLE',
+  'SESSION_REFUSED',
+  'ATTESTATION_REFUSED',
+  'NOT_AUTHORIZED',
+])
 
 /**
  * Whether the other side may answer for one that has failed. In a private answer only where the bridge or the context is what is

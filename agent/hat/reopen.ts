@@ -16,7 +16,12 @@ const noticeMs = 1_000
 /** Failures that end a session but not its answer: link or bridge failed, or the bridge dropped the session. */
 const linkFailures: ReadonlySet<ErrorCode> = new Set(['LINK_LOST', 'SESSION_UNKNOWN', 'FRAME_INVALID'])
 /** Failures after which another attempt to open a session may succeed. */
-const openFailures: ReadonlySet<ErrorCode> = new Set([...linkFailures, 'BRIDGE_UNREACHABLE', 'SESSION_REFUSED'])
+const openFailures: ReadonlySet<ErrorCode> = new Set([
+  ...linkFailures,
+  'BRIDGE_UNREACHABLE',
+  'SESSION_REFUSED',
+  'ATTESTATION_REFUSED',
+])
 /** The wait between two attempts doubles from the first to the longest. */
 const waits = { firstMs: 50, longestMs: 2_000 }
 

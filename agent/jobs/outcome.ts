@@ -31,6 +31,7 @@ const failureOf: Partial<Record<ErrorCode, AttemptFailure>> = {
   BRIDGE_UNREACHABLE: 'unavailable',
   LINK_LOST: 'unavailable',
   SESSION_REFUSED: 'unavailable',
+  ATTESTATION_REFUSED: 'unavailable',
   SESSION_UNKNOWN: 'unavailable',
   PROVIDER_LOST: 'unavailable',
 }

@@ -20,7 +20,7 @@ const discoveryWaitMs = 3_000
 
 export interface BridgeLinkOptions
   extends Omit<ControlLinkOptions, 'onBridges'>,
-    Pick<DataConnectionOptions, 'speed' | 'disclosures'> {
+    Pick<DataConnectionOptions, 'speed' | 'disclosures' | 'attestation'> {
   /** URL of the data plane as a device that has not enrolled sees it; absent: the URL that the bridge announces. */
   readonly dataUrl?: string | undefined
 }
@@ -74,11 +74,17 @@ export class BridgeLink {
     const choice = this.#choice
     return {
       broker: this.#control.connected ? 'connected' : 'unreachable',
-      bridge: choice && isMismatch(choice, this.#modelId) ? 'mismatch' : this.#data.isResponsive ? 'connected' : 'unreachable',
+      bridge: this.#bridgeStatus,
       ...(choice
         ? { bridgeId: choice.bridge, dataUrl: choice.data, sessions: this.#states.get(choice.bridge)?.sessions ?? 0 }
         : {}),
     }
+  }
+
+  get #bridgeStatus(): LinkStatus['bridge'] {
+    if (this.#choice && isMismatch(this.#choice, this.#modelId)) return 'mismatch'
+    if (this.#data.refusal) return 'refused'
+    return this.#data.isResponsive ? 'connected' : 'unreachable'
   }
 
   /** Why no session could be opened now; undefined: a bridge responds. */
@@ -86,6 +92,7 @@ export class BridgeLink {
     const choice = this.#choice
     if (choice && isMismatch(choice, this.#modelId)) return mismatchError(choice, this.#modelId)
     if (this.#data.isResponsive) return undefined
+    if (this.#data.refusal) return this.#data.refusal
     if (choice && this.#control.connected)
       return bridgeUnreachable(`bridge "${choice.bridge}" at ${shownUrl(choice.data)} does not respond`)
     return this.#control.rejection ?? this.#noBridge()
@@ -132,7 +139,7 @@ export class BridgeLink {
     return this.#control.report(message)
   }
 
-  /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
+  /** @throws BrimError BRIDGE_UNREACHABLE, ATTESTATION_REFUSED, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
   async open(signal: AbortSignal, options?: LinkSessionOptions): Promise<LinkSession> {
     const modelId = options?.modelId ?? this.#modelId
     if (modelId === undefined) throw new Error('a session needs a model')

@@ -10,6 +10,7 @@ import { sessionBits, sessionHex, type ToBridge, ToDevice } from '../../core/wir
 import { isProbe } from '../../core/wire/protocol/probe.ts'
 import { readMessage } from '../../core/wire/protocol/read-message.ts'
 import type { StateCoders } from '../../core/wire/protocol/row-coder.ts'
+import type { RequiredAttestation } from '../attestation/required-attestation.ts'
 import type { Disclosures } from '../disclosures/disclosures.ts'
 import { DataSocket, type DataSocketOptions, webSocketBytes } from './data-socket.ts'
 import { bridgeUnreachable, connectError, remoteError } from './link-errors.ts'
@@ -30,6 +31,8 @@ export interface DataConnectionOptions extends Pick<DataSocketOptions, 'url' | '
   readonly speed: DeviceSpeed
   /** Is told of all rows, before they are sent. */
   readonly disclosures: Disclosures
+  /** Absent: any bridge gets rows. */
+  readonly attestation?: RequiredAttestation | undefined
   readonly random: Random
   readonly logger: Logger
 }
@@ -55,6 +58,8 @@ export class DataConnection {
   readonly #sessions = new Map<bigint, OpenSession>()
   /** By model: of the last session that the bridge has opened. */
   readonly #terms = new Map<string, SessionTerms>()
+  /** The challenge of this connection; undefined: no evidence is required. */
+  readonly #nonce: string | undefined
   #acceptsEarly = false
   /** Ids of the tables by which rows may be coded on this connection. */
   #codings: ReadonlySet<string> = new Set()
@@ -65,9 +70,10 @@ export class DataConnection {
   private constructor(options: DataConnectionOptions) {
     const { url, device, birth, clock } = options
     this.#options = options
+    this.#nonce = options.attestation && randomBytes(32).toString('hex')
     this.#socket = new DataSocket({
       ...options,
-      onOpen: () => this.#send({ type: 'hello', v: 1, device, birth }),
+      onOpen: () => this.#send({ type: 'hello', v: 1, device, birth, nonce: this.#nonce }),
       onSignOfLife: () => {
         this.#silence.onSignOfLife()
         this.#requests.onSignOfLife()
@@ -97,8 +103,8 @@ export class DataConnection {
   }
 
   /**
-   * Connects and introduces the device.
-   * @throws BrimError BRIDGE_UNREACHABLE, NOT_AUTHORIZED, or the code with which the bridge rejected it
+   * Connects, introduces the device, and checks the bridge's evidence where it is required: no session can be opened before.
+   * @throws BrimError BRIDGE_UNREACHABLE, NOT_AUTHORIZED, ATTESTATION_REFUSED, or the code with which the bridge rejected it
    */
   static async connect(options: DataConnectionOptions, signal: AbortSignal): Promise<DataConnection> {
     const connection = new DataConnection(options)
@@ -108,6 +114,7 @@ export class DataConnection {
     if (signal.aborted) abort()
     try {
       const welcome = await connection.#awaitWelcome()
+      connection.#requireEvidence(welcome)
       connection.#acceptsEarly = welcome.early ?? false
       connection.#codings = new Set(welcome.codings)
       void socket.keepAlive()
@@ -191,6 +198,14 @@ export class DataConnection {
     this.#onWelcome = undefined
     if (reply instanceof BrimError) throw reply.code === 'LINK_LOST' ? connectError(url, reply) : reply
     return reply
+  }
+
+  /** @throws BrimError ATTESTATION_REFUSED */
+  #requireEvidence({ evidence }: Message<'welcome'>): void {
+    const { attestation, url, logger } = this.#options
+    if (!attestation || this.#nonce === undefined) return
+    const claims = attestation.check({ url, nonce: this.#nonce, publicKey: this.#socket.peerKey, evidence })
+    logger.info({ url, ...claims }, 'evidence of the bridge accepted')
   }
 
   /** Sends the rates once they are known, and again whenever one of them has moved. */

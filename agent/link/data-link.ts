@@ -1,3 +1,4 @@
+import { BrimError } from '../../core/kit/base/errors.ts'
 import { withTimeout } from '../../core/kit/base/with-timeout.ts'
 import type { LinkRates } from '../../core/policy/estimate/link-rates.ts'
 import { DataConnection, type DataConnectionOptions } from './data-connection.ts'
@@ -23,6 +24,8 @@ export class DataLink {
   readonly #options: DataLinkOptions
   #target: { readonly url: string; readonly reconnector: Reconnector } | undefined
   #connection: DataConnection | undefined
+  /** Why the last attempt to connect found a bridge that may get no rows. */
+  #refusal: BrimError | undefined
   /** Former targets whose connection has not closed yet. */
   readonly #closing = new Set<Promise<void>>()
 
@@ -39,6 +42,11 @@ export class DataLink {
     return this.#connection?.isResponsive === true
   }
 
+  /** The bridge is there, but its evidence was refused. */
+  get refusal(): BrimError | undefined {
+    return this.#refusal
+  }
+
   /** Of the present connection. */
   get rates(): LinkRates | undefined {
     return this.#connection?.rates
@@ -48,7 +56,12 @@ export class DataLink {
   connectTo(url: string): void {
     if (url === this.#target?.url) return
     this.#disconnect()
-    const connect = (signal: AbortSignal) => this.#connect(url, signal)
+    const connect = (signal: AbortSignal) =>
+      this.#connect(url, signal).catch((error: unknown) => {
+        if (!signal.aborted)
+          this.#refusal = error instanceof BrimError && error.code === 'ATTESTATION_REFUSED' ? error : undefined
+        throw error
+      })
     const reconnector = new Reconnector({ ...this.#options, name: 'data plane', connect })
     this.#target = { url, reconnector }
     reconnector.start()
@@ -59,12 +72,12 @@ export class DataLink {
     if (!this.#connection) void this.#target?.reconnector.retryNow()
   }
 
-  /** @throws BrimError BRIDGE_UNREACHABLE, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
+  /** @throws BrimError BRIDGE_UNREACHABLE, ATTESTATION_REFUSED, BUNDLE_MISMATCH, SESSION_REFUSED, LINK_LOST, CANCELED */
   async open(modelId: string, signal: AbortSignal, options?: LinkSessionOptions): Promise<LinkSession> {
     const target = this.#target
     if (!target) throw bridgeUnreachable('no bridge is known yet')
     if (!this.#connection) await withTimeout(connectWaitMs, target.reconnector.retryNow(), this.#options.clock, signal)
-    if (!this.#connection) throw dataPlaneUnreachable(target.url)
+    if (!this.#connection) throw this.#refusal ?? dataPlaneUnreachable(target.url)
     return this.#connection.open(modelId, signal, options)
   }
 
@@ -82,6 +95,7 @@ export class DataLink {
       opened.close()
       return opened
     }
+    this.#refusal = undefined
     this.#connection = opened
     void opened.closed.then(() => {
       if (this.#connection !== opened) return
@@ -96,6 +110,7 @@ export class DataLink {
     if (!this.#target) return
     const stopped = this.#target.reconnector.stop()
     this.#connection?.close()
+    this.#refusal = undefined
     this.#target = undefined
     this.#connection = undefined
     this.#closing.add(stopped)

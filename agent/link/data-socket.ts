@@ -1,7 +1,9 @@
-import type { TLSSocket } from 'node:tls'
+import type { KeyObject } from 'node:crypto'
+import { TLSSocket } from 'node:tls'
 import { type RawData, WebSocket } from 'ws'
 import type { Clock } from '../../core/kit/base/clock.ts'
 import type { BrimError } from '../../core/kit/base/errors.ts'
+import { serverKeyOf } from '../../core/kit/base/tls-pin.ts'
 import { maxFrameBytes } from '../../core/wire/protocol/frame.ts'
 import { connectionLost } from './link-errors.ts'
 
@@ -40,6 +42,7 @@ export class DataSocket {
   #pingedMs: number | undefined
   #isAlive = true
   #failure: Error | undefined
+  #peerKey: KeyObject | undefined
 
   constructor(options: DataSocketOptions) {
     const { url, token, socket, clock, onOpen } = options
@@ -53,6 +56,9 @@ export class DataSocket {
       ...(token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } }),
     })
     this.#socket.binaryType = 'nodebuffer'
+    this.#socket.once('upgrade', ({ socket: connected }) => {
+      if (connected instanceof TLSSocket) this.#peerKey = serverKeyOf(connected)
+    })
     this.#socket.once('open', onOpen)
     this.#socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary))
     this.#socket.on('ping', () => this.#onSignOfLife())
@@ -72,6 +78,11 @@ export class DataSocket {
   /** Aborted, with the reason, when the socket has closed. */
   get ended(): AbortSignal {
     return this.#ended.signal
+  }
+
+  /** Of the bridge's TLS certificate; undefined: the connection is not encrypted, or not made yet. */
+  get peerKey(): KeyObject | undefined {
+    return this.#peerKey
   }
 
   /** When the device last sent anything but a ping, by its clock. */

@@ -2,20 +2,30 @@ import { nextSeed } from '../../core/kit/base/next-seed.ts'
 import { seededRandom } from '../../core/kit/base/random.ts'
 import { version } from '../../core/kit/base/version.ts'
 import { brokerNodes, shownBroker } from '../../core/wire/protocol/mqtt-url.ts'
+import { readAttestationPolicy } from '../attestation/attestation-policy.ts'
+import { RequiredAttestation } from '../attestation/required-attestation.ts'
+import { sevSnpVerifier } from '../attestation/sev-snp.ts'
 import type { BridgeCredentials } from '../identity/identities.ts'
 import { BridgeLink } from '../link/bridge-link.ts'
 import { BridgeLinks } from '../link/bridge-links.ts'
 import type { ActiveModels } from '../models/active-models.ts'
+import type { AgentVariant } from '../variant.ts'
 import type { Base } from './base.ts'
 import type { AgentState } from './state.ts'
 
-/** A link by each broker. */
+/** A link by each broker. @throws BrimError CONFIG_INVALID */
 export function openLinks(
   { config, closers, clock, logger, progress, disclosures }: Base,
   { birth, instance }: AgentState,
   identities: BridgeCredentials,
   models: ActiveModels,
+  variant: AgentVariant,
 ): BridgeLinks {
+  const { attestation: file } = config.privacy
+  const attestation =
+    file === undefined
+      ? undefined
+      : new RequiredAttestation(readAttestationPolicy(file), sevSnpVerifier(variant.attestationRoots))
   const linkBy = (url: string) =>
     new BridgeLink({
       url,
@@ -30,6 +40,7 @@ export function openLinks(
       computing: () => models.computing,
       speed: models.speed,
       disclosures,
+      attestation,
       heartbeatS: config.heartbeatS,
       reconnectMaxS: config.reconnectMaxS,
       progress,

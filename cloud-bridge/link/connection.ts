@@ -3,6 +3,7 @@ import type { Clock } from '../../core/kit/base/clock.ts'
 import type { ErrorCode } from '../../core/kit/base/errors.ts'
 import type { Logger } from '../../core/kit/base/logger.ts'
 import type { DeviceRates } from '../../core/policy/hat/chunk-advice.ts'
+import type { Evidence } from '../../core/wire/protocol/attestation.ts'
 import {
   closeCodes,
   frameCostBytes,
@@ -30,6 +31,8 @@ export interface ConnectionOptions {
   readonly logger: Logger
   /** Whether the client of this connection may connect as this device. */
   readonly authorize: (device: string) => boolean
+  /** Evidence for a device with this challenge; undefined: there is none. */
+  readonly attest: (nonce: string) => Promise<Evidence | undefined>
   readonly onHello: (connection: Connection, device: string) => void
 }
 
@@ -39,6 +42,7 @@ export interface Connection {
   readonly done: Promise<void>
 }
 
+type Hello = Extract<ToBridge, { type: 'hello' }>
 type Open = Extract<ToBridge, { type: 'open' }>
 type Close = Extract<ToBridge, { type: 'close' }>
 
@@ -102,7 +106,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     if (message.type === 'hello' && !peer && !options.authorize(message.device)) {
       close(closeCodes.unauthorized, 'NOT_AUTHORIZED')
     } else if (message.type === 'hello' && !peer) {
-      onHello(message.device)
+      onHello(message).catch(fail)
     } else if (message.type === 'open' && peer) {
       openSession(peer, message).then(send).catch(fail)
     } else if (message.type === 'rates' && peer) {
@@ -116,7 +120,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
     }
   }
 
-  function onHello(device: string): void {
+  async function onHello({ device, nonce }: Hello): Promise<void> {
     peer = {
       device,
       get rates() {
@@ -137,6 +141,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
       probeBytes: maxProbeBytes,
       early: true,
       codings: [...sessions.codings],
+      evidence: nonce === undefined ? undefined : await options.attest(nonce),
     })
   }
 

@@ -1,7 +1,12 @@
+import type { Duplex } from 'node:stream'
+import { TLSSocket } from 'node:tls'
 import { WebSocketServer } from 'ws'
 import { sampledWarnings } from '../../core/kit/base/sampled-warnings.ts'
+import { withTimeout } from '../../core/kit/base/with-timeout.ts'
+import { attestedData, type Evidence } from '../../core/wire/protocol/attestation.ts'
 import { closeCodes } from '../../core/wire/protocol/messages.ts'
 import { maxProbeBytes } from '../../core/wire/protocol/probe.ts'
+import type { Attester } from '../attestation/attester.ts'
 import { refuseUpgrade } from '../http/refuse-upgrade.ts'
 import type { Upgrade } from '../http/server.ts'
 import { allows } from '../identity/access.ts'
@@ -27,16 +32,20 @@ export interface DataPlane {
 
 /** A device that does not answer the bridge's close within this time is disconnected. */
 const closeTimeoutMs = 1_000
+/** Of a report; a device waits 10 s for its welcome. */
+const evidenceTimeoutMs = 5_000
 
 /** The devices' WebSocket connections: one per device, so that a new connection replaces the old one. */
 export function createDataPlane(
-  options: Omit<ConnectionOptions, 'onHello' | 'authorize'> & {
+  options: Omit<ConnectionOptions, 'onHello' | 'authorize' | 'attest'> & {
     readonly gate?: Gate | undefined
+    /** Absent: the bridge runs in no confidential virtual machine. */
+    readonly attester?: Attester | undefined
     /** Size of the largest frame of rows; a larger message ends its connection before it is read. */
     readonly maxFrameBytes: number
   },
 ): DataPlane {
-  const { gate, clock, maxFrameBytes } = options
+  const { gate, attester, clock, maxFrameBytes } = options
   const server = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
@@ -49,6 +58,26 @@ export function createDataPlane(
   /** Connection → whether it has a right to be open now, as far as it is known. */
   const connections = new Map<Connection, () => boolean>()
   const byDevice = new Map<string, Connection>()
+
+  /** Evidence for a device that has sent this challenge on this connection; undefined: there is none. */
+  async function attest(socket: Duplex, nonce: string): Promise<Evidence | undefined> {
+    const publicKey = socket instanceof TLSSocket ? socket.getX509Certificate()?.publicKey : undefined
+    if (!attester || !publicKey) {
+      const lacks = attester ? 'TLS' : 'a confidential virtual machine'
+      warn({ lacks }, 'no evidence for a device that asks for it')
+      return undefined
+    }
+    const expired = new AbortController()
+    try {
+      const evidence = attester.evidenceOf(attestedData(nonce, publicKey), expired.signal)
+      if (await withTimeout(evidenceTimeoutMs, evidence, clock)) return await evidence
+      expired.abort()
+      warn({ timeoutMs: evidenceTimeoutMs }, 'no evidence for a device: the report takes too long')
+    } catch (err) {
+      warn({ err }, 'no evidence for a device: the report failed')
+    }
+    return undefined
+  }
 
   async function terminateLate(signal: AbortSignal): Promise<void> {
     await clock.sleep(closeTimeoutMs, signal)
@@ -71,6 +100,7 @@ export function createDataPlane(
         const connection = serveConnection(webSocket, {
           ...options,
           logger: options.logger.child({ address }),
+          attest: (nonce) => attest(socket, nonce),
           authorize(device) {
             const isAllowed = authorize(device)
             if (!isAllowed) warn({ address, device }, 'device refused: its token belongs to another device')

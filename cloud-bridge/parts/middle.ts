@@ -2,6 +2,9 @@ import { BrimError } from '../../core/kit/base/errors.ts'
 import { releaseMemoryAtRest } from '../../core/kit/base/idle-memory.ts'
 import { maxFrameBytesOf } from '../../core/wire/protocol/frame.ts'
 import { noModelId } from '../../core/wire/protocol/messages.ts'
+import type { Attester } from '../attestation/attester.ts'
+import { readCertificates } from '../attestation/certificate-table.ts'
+import { TsmAttester, tsmFolder } from '../attestation/tsm-attester.ts'
 import { type ServedMiddle, serveMiddle } from '../hat/serve-middle.ts'
 import type { Gate } from '../identity/gate.ts'
 import { createDataPlane, type DataPlane } from '../link/data-plane.ts'
@@ -61,6 +64,7 @@ export async function openMiddle(base: Base, gate: Gate, variant: BridgeVariant)
       ...[first, ...others].map(({ manifest }) => maxFrameBytesOf(config.frameTokens, manifest.dims.hidden)),
     ),
     gate,
+    attester: variant.attester ?? openAttester(base),
     heartbeatMs,
     helloTimeoutMs,
     clock,
@@ -79,6 +83,15 @@ export async function openMiddle(base: Base, gate: Gate, variant: BridgeVariant)
       await plane.close()
     },
   }
+}
+
+/** @throws BrimError CONFIG_INVALID */
+function openAttester({ config, logger }: Base): Attester | undefined {
+  const { attestationCertificates: file } = config
+  const certificates = file === undefined ? [] : readCertificates(file)
+  if (TsmAttester.isPresent()) return new TsmAttester(certificates)
+  if (file !== undefined) logger.warn({ folder: tsmFolder }, 'no evidence for devices: this kernel makes no attestation reports')
+  return undefined
 }
 
 /** @throws BrimError CONFIG_INVALID where two bundles are of one model; as the opening of a bundle */

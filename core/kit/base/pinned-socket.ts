@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { connect, type TLSSocket } from 'node:tls'
 import { BrimError } from './errors.ts'
-import { pinOf } from './tls-pin.ts'
+import { pinOf, serverKeyOf } from './tls-pin.ts'
 
 /**
  * Opens the connection to a server whose key is pinned; undefined: no key is, and TLS uses the certificates that this system
@@ -44,11 +44,11 @@ export function connectPinned(url: string, pins: readonly string[], signal?: Abo
     if (signal?.aborted) return abort()
     signal?.addEventListener('abort', abort, { once: true })
     socket.once('secureConnect', () => {
-      const certificate = socket.getPeerX509Certificate()
+      const key = serverKeyOf(socket)
       signal?.removeEventListener('abort', abort)
       socket.off('error', failed)
       socket.setTimeout(0)
-      if (certificate !== undefined && pins.includes(pinOf(certificate.publicKey))) return resolve(socket)
+      if (key !== undefined && pins.includes(pinOf(key))) return resolve(socket)
       socket.on('error', () => {})
       socket.destroy()
       reject(

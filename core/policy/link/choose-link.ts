@@ -2,8 +2,8 @@
 export interface LinkStatus {
   /** Control plane. */
   readonly broker: 'connected' | 'unreachable'
-  /** Data plane. */
-  readonly bridge: 'connected' | 'unreachable' | 'mismatch'
+  /** Data plane. `refused`: the device's owner requires evidence that it has not shown. */
+  readonly bridge: 'connected' | 'unreachable' | 'mismatch' | 'refused'
   readonly bridgeId?: string
   readonly dataUrl?: string
   /** HAT sessions that it has announced. */
@@ -36,7 +36,7 @@ export function rankLinks(links: readonly LinkStatus[], { cachedAt, avoid }: Lin
 
 function meritOf({ broker, bridge }: LinkStatus): number {
   if (bridge === 'connected') return 3
-  if (bridge === 'mismatch') return 0
+  if (bridge === 'mismatch' || bridge === 'refused') return 0
   return broker === 'connected' ? 2 : 1
 }
 

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { readerRates } from '../../kit/base/reader-rates.ts'
+import { Evidence, Nonce } from './attestation.ts'
 import { DeviceComputing } from './computing.ts'
 import { conditionSections } from './device-condition.ts'
 import { figure } from './figure.ts'
@@ -192,7 +193,15 @@ export const dataPath = '/v1/data'
  * lengths.
  */
 export const ToBridge = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('hello'), v, device: id, birth: birth.describe("As in the device's state.") }),
+  z.object({
+    type: z.literal('hello'),
+    v,
+    device: id,
+    birth: birth.describe("As in the device's state."),
+    nonce: Nonce.optional().describe(
+      "Asks the bridge for `evidence` about SHA-512 of `brim bridge 1`, a line feed, these bytes, and the public key of the bridge's TLS certificate (SPKI, DER).",
+    ),
+  }),
   z.object({
     type: z.literal('open'),
     request: z.int().min(0).describe('Number of the request; the reply repeats it.'),
@@ -257,6 +266,11 @@ export const ToDevice = z.discriminatedUnion('type', [
       .optional()
       .describe(
         'Ids of the tables that the bridge codes rows by. A device with the same may send coded frames, whose replies are coded too.',
+      ),
+    evidence: Evidence.optional()
+      .catch(undefined)
+      .describe(
+        'Reply to a `nonce`. Absent: the bridge is older, has no TLS, or runs in no confidential virtual machine; a device that requires attestation opens no session.',
       ),
   }),
   z.object({
