@@ -75,7 +75,7 @@ it('ends with the npm that started it, whose shell does not pass signals on', as
   await requested
   expect(isRunning(Number(pid))).toBe(true)
   shell.kill('SIGKILL')
-  await expect.poll(() => isRunning(Number(pid)), { timeout: 10_000 }).toBe(false)
+  await expect.poll(() => isRunning(Number(pid))).toBe(false)
   bridge.closeAllConnections()
   bridge.close()
 })

@@ -1,7 +1,7 @@
 import type { Logger } from '../../core/kit/base/logger.ts'
 import type { Progress } from '../../core/kit/base/progress.ts'
 import { chainParts, readManifest } from '../../core/model/bundle/bundle.ts'
-import { type Manifest, type PartName, slotCounts, tokenizerFolder } from '../../core/model/bundle/manifest.ts'
+import { type Manifest, type PartName, type SlotCount, slotCounts, tokenizerFolder } from '../../core/model/bundle/manifest.ts'
 import { VerifiedBundles } from '../../core/model/bundle/verified-bundles.ts'
 import { openVerifiedBundle } from '../../core/model/engine/open-bundle.ts'
 import type { LoadedModel } from '../../core/model/engine/open-model.ts'
@@ -25,6 +25,8 @@ export interface ServedModelOptions {
   readonly provider?: ProviderWish | undefined
   /** KV memory of all streams together. */
   readonly kvBudgetBytes: number
+  /** Streams of a step whose graphs are compiled now; others are compiled in the first step that needs them. Default: all. */
+  readonly compiled?: readonly SlotCount[]
   /** Folder that remembers what this machine has verified. */
   readonly stateDir: string
   /** Notices a step that does not return. */
@@ -48,11 +50,11 @@ export interface OpenedModel {
 export type OpenModel = (options: ServedModelOptions) => Promise<OpenedModel>
 
 /**
- * Opens the parts of a bundle that the bridge computes, and compiles their packed graphs.
+ * Opens the parts of a bundle that the bridge computes, and compiles their graphs.
  * @throws BrimError as openVerifiedBundle
  */
 export async function openServedModel(options: ServedModelOptions): Promise<OpenedModel> {
-  const { bundle, threads, library, provider, kvBudgetBytes, stateDir, progress, logger } = options
+  const { bundle, threads, library, provider, kvBudgetBytes, compiled = slotCounts, stateDir, progress, logger } = options
   const described = await readManifest(bundle)
   chainParts(described)
   const { split, files } = described
@@ -62,7 +64,7 @@ export async function openServedModel(options: ServedModelOptions): Promise<Open
     provider,
     parts: partsOf(split, answers),
     threads,
-    slots: slotCounts,
+    slots: compiled,
     // All that streams have used at once is theirs again.
     maxFreeKvBytes: kvBudgetBytes,
     verified: new VerifiedBundles(stateDir),

@@ -32,7 +32,7 @@ async function logOf(args: readonly string[], isJournal = false): Promise<string
   const ended = new Promise((resolve) => child.once('close', resolve))
   const log = () => readFileSync(file, 'utf8')
   try {
-    await expect.poll(log, { timeout: 20_000 }).toContain('unreachable, retrying')
+    await expect.poll(log).toContain('unreachable, retrying')
   } finally {
     child.kill('SIGKILL')
     await ended

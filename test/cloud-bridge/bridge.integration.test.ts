@@ -233,7 +233,7 @@ describe('the bridge on the control plane', () => {
       expect(latest()).toMatchObject({ state: 'ready', birth, modelId: bridge.modelId, data: bridge.dataUrl, sessions: 0 })
       await using device = await connectDevice(bridge.dataUrl, 'jetson-01', width)
       await device.open(bridge.modelId)
-      await expect.poll(() => latest().sessions, { timeout: 5_000 }).toBe(1)
+      await expect.poll(() => latest().sessions).toBe(1)
       await bridge.close()
       await expect.poll(() => latest().state).toBe('disconnected')
     }
@@ -358,7 +358,7 @@ describe('brim bridge run', () => {
       '--json',
     ]
     const running = brim(argv, io)
-    await expect.poll(out, { timeout: 20_000 }).toContain('\n')
+    await expect.poll(out).toContain('\n')
     const ready = JSON.parse(out())
     expect(ready).toMatchObject({ event: 'ready', modelId: bundle.manifest.modelId })
     expect(await health(ready)).toMatchObject({ ok: true, pipeline: 1 })

@@ -67,7 +67,7 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
     await Promise.all(jobs.map((job) => bridge.publishAsync(topic, job, { qos: 1 })))
     slow = false
     for (const acknowledge of held) acknowledge()
-    await expect.poll(() => received.length, { timeout: 10_000 }).toBe(jobs.length)
+    await expect.poll(() => received.length).toBe(jobs.length)
     expect(received).toEqual(jobs)
     await Promise.all([device.endAsync(), bridge.endAsync()])
   })
@@ -82,7 +82,7 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
       await expect.poll(() => watcher.messages.length).toBeGreaterThan(0)
       return JSON.parse(watcher.messages[0]!.text)
     }
-    await expect.poll(ready, { timeout: 10_000 }).toMatchObject({ state: 'ready', birth: 3 })
+    await expect.poll(ready).toMatchObject({ state: 'ready', birth: 3 })
     const device = await mqttClient(broker.url, 'device-a')
     await device.publishAsync(stateOf('a'), deviceState('ready', 1), { qos: 1, retain: true })
     await expect.poll(() => received).toEqual(['a'])
@@ -118,7 +118,7 @@ describe.each(brokers)('on $name', ({ start, missing }) => {
     await mqttClient(broker.url, 'bridge-bridge-1', { will })
     const states = () =>
       watcher.messages.map((message) => JSON.parse(message.text)).map(({ state, birth }) => `${state} ${birth}`)
-    await expect.poll(states, { timeout: 10_000 }).toContain('lost 2')
+    await expect.poll(states).toContain('lost 2')
     await expect.poll(() => states().at(-1)).toBe('ready 3')
     await control.close()
   })

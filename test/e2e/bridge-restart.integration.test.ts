@@ -23,29 +23,30 @@ const deviceState = async () => {
 
 describe('a bridge that is killed and started again', () => {
   it('has its device back within seconds, though an application asked throughout the outage', { timeout: 60_000 }, async () => {
-    await expect.poll(deviceState, { timeout: 10_000 }).toBe('ready')
+    await expect.poll(deviceState).toBe('ready')
     await bridge.kill()
     const asking = { goOn: true, failed: 0 }
     const application = (async () => {
       for (; asking.goOn; await sleep(100)) if ((await ask()).status === 503) asking.failed += 1
     })()
-    await expect.poll(() => asking.failed, { timeout: 15_000 }).toBeGreaterThan(10)
+    await expect.poll(() => asking.failed).toBeGreaterThan(10)
     asking.goOn = false
     await application
     await bridge.restart()
     // If the failed requests counted in the back-off, its next wait would be minutes.
-    await expect.poll(deviceState, { timeout: 20_000 }).toBe('ready')
+    await expect.poll(deviceState).toBe('ready')
     expect((await ask()).status).toBe(200)
   })
 
-  it('answers the first request after its return at once', { timeout: 30_000 }, async () => {
+  it('answers the first request after its return at once', async () => {
     await bridge.restart()
     const startedMs = performance.now()
     expect((await ask()).status).toBe(200)
-    expect(performance.now() - startedMs).toBeLessThan(3_000)
+    // The back-off of an outage would make it wait for minutes.
+    expect(performance.now() - startedMs).toBeLessThan(10_000)
   })
 
-  it('is noticed within 3 s by a stream, whose answer then continues', { timeout: 30_000 }, async () => {
+  it('is noticed within 3 s by a stream, whose answer then continues', async () => {
     const response = await ask({ max_tokens: 400, stream: true })
     const noticesMs: number[] = []
     let killedMs = Number.POSITIVE_INFINITY
@@ -70,12 +71,12 @@ describe('a bridge that is killed and started again', () => {
     expect(JSON.parse(last)).toMatchObject({ brim: { failovers: 1 } })
   })
 
-  it('makes brim ask say that it waits', { timeout: 30_000 }, async () => {
+  it('makes brim ask say that it waits', async () => {
     const { io, out, err } = captureIo()
     let restarted: Promise<void> | undefined
     const restartOnceNoticed = async () => {
       await bridge.kill()
-      await expect.poll(err, { timeout: 3_000 }).toMatch(/the answer waits for a bridge/)
+      await expect.poll(err).toMatch(/the answer waits for a bridge/)
       await bridge.restart()
     }
     const write = (text: string) => {

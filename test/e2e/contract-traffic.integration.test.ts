@@ -77,7 +77,7 @@ async function post(path: string, body: object = {}): Promise<{ id: string }> {
 const submit = async (device: string, maxTokens: number, kind = 'slm.generate') =>
   (await post('', { kind, device, input: { prompt: 'Can you book a table', maxTokens, seed: 3 } })).id
 const stateOf = async (id: string) => ((await (await fetch(`${world.bridge.httpUrl}/v1/jobs/${id}`)).json()) as JobDetails).state
-const ended = (id: string, state: string) => expect.poll(() => stateOf(id), { timeout: 20_000 }).toBe(state)
+const ended = (id: string, state: string) => expect.poll(() => stateOf(id)).toBe(state)
 
 it('documents every message on the control plane, and nothing that does not occur', async () => {
   await using recorder = await record()
@@ -142,7 +142,7 @@ it('documents every message on the control plane, and nothing that does not occu
   relay.cut()
   await has('jetson-02', 'state', /lost/)
   const states = () => recorded.filter(({ topic }) => topic === deviceTopic('default', 'jetson-02', 'state'))
-  await expect.poll(() => states().at(-1)?.text, { timeout: 20_000 }).toMatch(/ready/)
+  await expect.poll(() => states().at(-1)?.text).toMatch(/ready/)
   await able.close()
   await has('jetson-02', 'state', /disconnected/)
   await world.startAgent({ id: 'jetson-02', slms: [slm], bridges: [through(relay, world.bridge.mqttUrl)] })

@@ -84,7 +84,7 @@ describe('brim demo', () => {
       await expect.poll(() => demo.err(), { timeout: 60_000 }).toContain('press Ctrl-C to stop')
       expect(processesOf(demo.temporary).length).toBeGreaterThanOrEqual(3)
       demo.child.kill('SIGKILL')
-      await expect.poll(() => processesOf(demo.temporary), { timeout: 20_000 }).toEqual([])
+      await expect.poll(() => processesOf(demo.temporary)).toEqual([])
     },
     120_000,
   )

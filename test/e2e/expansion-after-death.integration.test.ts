@@ -26,13 +26,10 @@ it('an agent that is killed in the middle of an expansion repeats only the group
   let id: string | undefined
   // Until the bridge has read the agent's state, it does not know the device.
   await expect
-    .poll(
-      async () => {
-        id = ((await (await submit()).json()) as { id?: string }).id
-        return id
-      },
-      { timeout: 20_000 },
-    )
+    .poll(async () => {
+      id = ((await (await submit()).json()) as { id?: string }).id
+      return id
+    })
     .toBeDefined()
   const show = async () => (await (await fetch(`${url}/${id}`)).json()) as JobDetails
   const sentences = async () => {

@@ -60,7 +60,7 @@ const health = async ({ apiUrl }: Agent) => (await (await fetch(`${apiUrl}/healt
 async function jobEnd(device: string, kind: string, input: object): Promise<JobDetails> {
   const post = { method: 'POST', headers: { 'content-type': 'application/json' } }
   const body = JSON.stringify({ kind, input, device, deadlineS: 60 })
-  await expect.poll(async () => (await fetch(`${bridge.httpUrl}/v1/devices/${device}`)).status, { timeout: 10_000 }).toBe(200)
+  await expect.poll(async () => (await fetch(`${bridge.httpUrl}/v1/devices/${device}`)).status).toBe(200)
   const { id } = (await (await fetch(`${bridge.httpUrl}/v1/jobs`, { ...post, body })).json()) as { id: string }
   const show = async () => (await (await fetch(`${bridge.httpUrl}/v1/jobs/${id}`)).json()) as JobDetails
   await expect.poll(async () => (await show()).state, { timeout: 30_000 }).toMatch(/SUCC|FAIL|REJ|TIMED|CANC|DEAD/)
@@ -81,22 +81,22 @@ describe('an agent without a bundle', () => {
       body: { error: { code: 'MODEL_MISSING', hint: expect.stringContaining('bundle.install') } },
     })
     const degraded = { status: 'degraded', reasons: [{ code: 'MODEL_MISSING' }], modelId: null, slm: null }
-    await expect.poll(() => health(empty), { timeout: 10_000 }).toMatchObject(degraded)
+    await expect.poll(() => health(empty)).toMatchObject(degraded)
     expect((await fetch(`${empty.apiUrl}/ready`)).status).toBe(503)
     expect((await fetch(`${empty.apiUrl}/v1/models`)).status).toBe(503)
 
     const { modelId } = versions.llm
     expect(await install('empty', 'llm')).toMatchObject({ state: 'SUCCEEDED', result: { modelId, activated: true } })
-    await expect.poll(() => ask(empty), { timeout: 10_000 }).toMatchObject(answered)
+    await expect.poll(() => ask(empty)).toMatchObject(answered)
     expect(empty.modelId).toBe(modelId)
-    await expect.poll(() => health(empty), { timeout: 10_000 }).toMatchObject({ status: 'ok', modelId })
+    await expect.poll(() => health(empty)).toMatchObject({ status: 'ok', modelId })
     const generate = await jobEnd('empty', 'hat.generate', { prompt: 'Can you', maxTokens: 4 })
     expect(generate).toMatchObject({ state: 'SUCCEEDED', result: { tokens: 4 } })
 
     await empty.close()
     const again = await start('empty')
     expect(again.modelId).toBe(modelId)
-    await expect.poll(() => ask(again), { timeout: 10_000 }).toMatchObject(answered)
+    await expect.poll(() => ask(again)).toMatchObject(answered)
   })
 
   it('reports its model and the kinds of jobs that it supports as they change', async () => {
@@ -105,11 +105,11 @@ describe('an agent without a bundle', () => {
       const response = await fetch(`${bridge.httpUrl}/v1/devices/kinds`)
       return ((await response.json()) as { modelId: string | null }).modelId
     }
-    await expect.poll(supports, { timeout: 10_000 }).toBeNull()
+    await expect.poll(supports).toBeNull()
     await install('kinds', 'llm', false)
     expect(agent!.modelId).toBeUndefined()
     await install('kinds', 'llm')
-    await expect.poll(supports, { timeout: 10_000 }).toBe(versions.llm.modelId)
+    await expect.poll(supports).toBe(versions.llm.modelId)
     expect(await install('kinds', 'slm')).toMatchObject({ state: 'SUCCEEDED', result: { activated: true } })
     const shown = { provider: expect.any(String), reason: expect.any(String) }
     const computing = { llm: shown, slm: shown }
@@ -130,7 +130,7 @@ describe('an agent without a bundle', () => {
       body: { error: { code: 'BUNDLE_CORRUPT', message: expect.stringContaining(weights) } },
     })
     expect(await install('damaged', 'llm')).toMatchObject({ state: 'SUCCEEDED', result: { wasInstalled: false } })
-    await expect.poll(() => ask(second), { timeout: 10_000 }).toMatchObject(answered)
+    await expect.poll(() => ask(second)).toMatchObject(answered)
   })
 
   it('answers with the bundle of a later --bundle instead of an activated one', async () => {
@@ -191,7 +191,7 @@ describe('an activation while an answer is in progress', () => {
     const url = `http://127.0.0.1:${(files.address() as AddressInfo).port}`
     const at = (folder: string) => `${url}${folder.slice(dir.path.length)}`
     const busy = await start('busy', { bundle, bundleSources: [url] })
-    await expect.poll(() => ask(busy), { timeout: 10_000 }).toMatchObject(answered)
+    await expect.poll(() => ask(busy)).toMatchObject(answered)
     const ask100 = { prompt: 'Can you', max_tokens: 100, temperature: 0, stream: true }
     const headers = { 'content-type': 'application/json' }
     const response = await fetch(`${busy.apiUrl}/v1/completions`, { method: 'POST', headers, body: JSON.stringify(ask100) })

@@ -68,7 +68,7 @@ describe.skipIf(missing !== undefined)('a bridge on a full disk', () => {
     expect(await jobs(bridge)).toEqual([before.body.id])
     expect(await answers(bridge)).toBe(200)
     disk.free()
-    await expect.poll(async () => (await submit(bridge)).status, { timeout: 10_000 }).toBe(202)
+    await expect.poll(async () => (await submit(bridge)).status).toBe(202)
     expect(await problems(bridge)).toEqual([])
   })
 
@@ -87,7 +87,7 @@ describe.skipIf(missing !== undefined)('a bridge on a full disk', () => {
     expect(await submit(bridge)).toMatchObject({ status: 507, body: { error: { code: 'STORAGE_FULL' } } })
     expect(await answers(bridge)).toBe(200)
     disk.free()
-    await expect.poll(async () => (await submit(bridge)).status, { timeout: 10_000 }).toBe(202)
+    await expect.poll(async () => (await submit(bridge)).status).toBe(202)
     expect(await problems(bridge)).toEqual([])
     await bridge.close()
     // From its next start on, other processes can open its databases again.
@@ -122,14 +122,14 @@ describe.skipIf(missing !== undefined)('an agent on a full disk', () => {
     const agent = await open()
     try {
       expect(await failureOf(agent)).toContain('full')
-      await expect.poll(device, { timeout: 10_000 }).toMatchObject({ state: 'ready', problems: [{ kind: 'disk-full' }] })
+      await expect.poll(device).toMatchObject({ state: 'ready', problems: [{ kind: 'disk-full' }] })
       const response = await postJson(`${agent.apiUrl}/v1/completions`, { prompt: 'Where', max_tokens: 2 })
       expect(response.status).toBe(200)
       const { body } = await request<{ id: string }>(bridge, '/v1/jobs', { kind: 'profile', device: 'orin', input: {} })
       await systemClock.sleep(500)
       expect(await jobOf(body.id)).toMatchObject({ state: 'QUEUED', attempt: 0 })
       disk.free()
-      await expect.poll(async () => (await jobOf(body.id)).state, { timeout: 20_000 }).toBe('SUCCEEDED')
+      await expect.poll(async () => (await jobOf(body.id)).state).toBe('SUCCEEDED')
       expect(await failureOf(agent)).toBeNull()
     } finally {
       await agent.close()

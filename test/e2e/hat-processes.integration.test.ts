@@ -86,8 +86,8 @@ describe('a bridge and agents as processes', () => {
     expect(JSON.parse(await lastOf(events))).toMatchObject({ error: { code: 'LINK_LOST' } })
     expect((await ask()).status).toBe(503)
     await bridge.restart()
-    await expect.poll(async () => (await ask()).status, { timeout: 10_000 }).toBe(200)
-    await expect.poll(device, { timeout: 10_000 }).toMatchObject({ state: 'ready' })
+    await expect.poll(async () => (await ask()).status).toBe(200)
+    await expect.poll(device).toMatchObject({ state: 'ready' })
     expect(await inUse()).toEqual({ sessions: 0, kvBytes: 0 })
   })
 

@@ -55,7 +55,7 @@ async function submitted(job: object): Promise<() => Promise<JobDetails>> {
 async function expectWorking(): Promise<void> {
   const input = { prompt: 'Can you', maxTokens: 8 }
   const job = await submitted({ kind: 'hat.generate', device: 'jetson-01', priority: 9, input })
-  await expect.poll(() => job().then(({ state }) => state), { timeout: 20_000 }).toBe('SUCCEEDED')
+  await expect.poll(() => job().then(({ state }) => state)).toBe('SUCCEEDED')
 }
 
 describe('a bridge that receives invalid messages', () => {
@@ -77,7 +77,7 @@ describe('a bridge that receives invalid messages', () => {
           else if (read.kind === 'unreadable' && !(leaf === 'state' && payload.length === 0))
             expected.push(`${leaf}: ${read.reason}`)
         }
-      await expect.poll(() => faults.messages.length, { timeout: 10_000 }).toBe(expected.length)
+      await expect.poll(() => faults.messages.length).toBe(expected.length)
       const reported = faults.messages.map(({ text }) => MessageFault.parse(JSON.parse(text)))
       expect(reported.map(({ leaf, reason }) => `${leaf}: ${reason}`).sort()).toEqual(expected.sort())
       refused += reported.length
@@ -198,7 +198,7 @@ describe('a device that receives invalid messages', () => {
           return reason === undefined ? [] : [[JSON.stringify(JobAddress.parse(event)), reason] as const]
         }),
       )
-    await expect.poll(() => [...refused()].sort(), { timeout: 10_000 }).toEqual([...expected].sort())
+    await expect.poll(() => [...refused()].sort()).toEqual([...expected].sort())
     await client.endAsync()
     await expectWorking()
   })

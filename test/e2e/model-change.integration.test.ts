@@ -16,7 +16,6 @@ import { tempDir } from '../support/temp-dir.ts'
 const dir = tempDir()
 const agents: Agent[] = []
 const ports = { mqttPort: 0, httpPort: 0 }
-const eventually = { timeout: 20_000 }
 let bridge: TestBridge
 let before: { folder: string; modelId: string }
 let after: { folder: string; modelId: string }
@@ -69,7 +68,7 @@ const rollout = async (...devices: string[]) => {
 
 describe("a change of the fleet's model", () => {
   it('is refused while the bridge does not serve the new one, with the command that does', async () => {
-    await expect.poll(areReady, eventually).toBe(true)
+    await expect.poll(areReady).toBe(true)
     expect((await rollout('--all')).error).toMatchObject({
       code: 'BUNDLE_MISMATCH',
       message: expect.stringContaining('this bridge does not serve "tiny-llama"'),
@@ -80,7 +79,7 @@ describe("a change of the fleet's model", () => {
   it('goes on while all devices answer, from a bridge that serves both', async () => {
     await bridge.close()
     await start(after.folder, before.folder)
-    await expect.poll(areReady, eventually).toBe(true)
+    await expect.poll(areReady).toBe(true)
     expect(agents.map(({ modelId }) => modelId)).toEqual([before.modelId, before.modelId])
     const asking = { goOn: true, statuses: [] as number[] }
     const application = async ({ apiUrl }: Agent) => {
@@ -112,17 +111,15 @@ describe("a change of the fleet's model", () => {
   it('ends with a bridge that serves the new one alone', async () => {
     await bridge.close()
     await start(after.folder)
-    await expect.poll(areReady, eventually).toBe(true)
+    await expect.poll(areReady).toBe(true)
     for (const { apiUrl } of agents) expect((await ask(apiUrl)).status).toBe(200)
   })
 
   it('is made up for by a device that was away', async () => {
     const late = await startDevice('late')
-    await expect
-      .poll(async () => (await fetch(`${late.apiUrl}/ready`)).json(), eventually)
-      .toMatchObject({ reasons: ['BUNDLE_MISMATCH'] })
+    await expect.poll(async () => (await fetch(`${late.apiUrl}/ready`)).json()).toMatchObject({ reasons: ['BUNDLE_MISMATCH'] })
     const known = async () => (await fetch(`${bridge.httpUrl}/v1/devices/late`)).status
-    await expect.poll(known, eventually).toBe(200)
+    await expect.poll(known).toBe(200)
     expect((await rollout('--device', 'late')).rollout).toMatchObject({ state: 'completed', devices: { succeeded: 1 } })
     expect((await ask(late.apiUrl)).status).toBe(200)
   })

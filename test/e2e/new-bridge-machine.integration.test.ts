@@ -44,7 +44,7 @@ async function bundles(key: string): Promise<string[]> {
   const response = await sendRequest(new URL('/v1/bundles', access.url), {
     headers,
     dial: dialPinned(access.pin),
-    signal: AbortSignal.timeout(5_000),
+    signal: AbortSignal.timeout(30_000),
   })
   const found = JSON.parse(Buffer.concat(await response.toArray()).toString()) as { bundles: { modelId: string }[] }
   return found.bundles.map(({ modelId }) => modelId)
@@ -68,7 +68,7 @@ it('a bridge moves to a new machine, and no device enrols again', { timeout: 60_
   const settings = { id, fleet: 'lab', stateDir: join(dir.path, id), bundle: at('old', 'bundles/tiny'), apiPort: 0 }
   agent = await startAgent({ ...settings, threads: 1, logLevel: 'silent' })
   const connections = () => fetch(`${agent.apiUrl}/health`).then((response) => response.json())
-  await expect.poll(connections, { timeout: 10_000 }).toMatchObject({ broker: 'connected', bridge: 'connected' })
+  await expect.poll(connections).toMatchObject({ broker: 'connected', bridge: 'connected' })
   const served = await bundles(key)
 
   // The bridge may run, as it does for every backup but the last one.

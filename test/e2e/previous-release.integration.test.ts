@@ -61,7 +61,7 @@ async function jobText({ ready }: AnyBridge, device: string): Promise<unknown> {
     job = await getJson(`${ready.httpUrl}/v1/jobs/${String(id)}`)
     return job.state
   }
-  await vi.waitUntil(async () => (await read()) === 'SUCCEEDED', { timeout: 20_000, interval: 100 })
+  await vi.waitUntil(async () => (await read()) === 'SUCCEEDED', { timeout: 30_000, interval: 100 })
   return (job.result as { text: string }).text
 }
 
@@ -72,7 +72,7 @@ async function reportedVersion({ ready }: AnyBridge, device: string): Promise<un
     shown = await getJson(`${ready.httpUrl}/v1/devices/${device}`)
     return (shown.telemetry ?? null) !== null
   }
-  await vi.waitUntil(read, { timeout: 20_000, interval: 100 })
+  await vi.waitUntil(read, { timeout: 30_000, interval: 100 })
   return shown.agent
 }
 

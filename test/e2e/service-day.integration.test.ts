@@ -80,12 +80,12 @@ describe('an agent and a bridge at --log-level info', () => {
       const { devices } = (await (await fetch(`${httpUrl}/v1/devices`)).json()) as { devices: { state: string }[] }
       return devices[0]?.state
     }
-    await expect.poll(stateOfDevice, { timeout: 10_000 }).toBe('ready')
+    await expect.poll(stateOfDevice).toBe('ready')
     for (let count = 0; count < 3; count++) expect((await ask(apiUrl, { max_tokens: 4 })).status).toBe(200)
     const input = { prompt: question, maxTokens: 4 }
     const submitted = await postJson(`${httpUrl}/v1/jobs`, { kind: 'hat.generate', input })
     expect(submitted.status).toBeLessThan(300)
-    await expect.poll(() => bridge.story.includes('job ended'), { timeout: 10_000 }).toBe(true)
+    await expect.poll(() => bridge.story.includes('job ended')).toBe(true)
 
     const rest = await beginAnswer(apiUrl)
     agent.child.kill('SIGTERM')

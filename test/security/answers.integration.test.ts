@@ -47,7 +47,7 @@ describe('hostile clients of a bridge that answers', () => {
 
   /** Nothing is held for any client, and an honest client is answered. */
   async function expectIdle(): Promise<void> {
-    await expect.poll(async () => (await healthOf(bridge)).kvBytes, { timeout: 20_000 }).toBe(0)
+    await expect.poll(async () => (await healthOf(bridge)).kvBytes).toBe(0)
     expect(await textOf(bridge.httpUrl)).toBe(expected)
   }
 

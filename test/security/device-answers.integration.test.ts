@@ -83,7 +83,7 @@ describe('an enrolled device', () => {
     withStore('open', (store) => store.revoke('operator:test', 'jetson-06'))
     expect((await ask(bridge, token)).status).toBe(401)
     await answer.text().catch(() => {})
-    await expect.poll(async () => (await healthOf(bridge)).kvBytes, { timeout: 5_000 }).toBe(0)
+    await expect.poll(async () => (await healthOf(bridge)).kvBytes).toBe(0)
   })
 })
 

@@ -27,7 +27,7 @@ async function attackUntil(flood: Flood, isDone: () => Promise<boolean>) {
   const stop = new AbortController()
   const { mqttUrl, httpUrl, dataUrl } = bridge
   const attack = flood.run({ mqttUrl, httpUrl, dataUrl }, stop.signal)
-  await expect.poll(isDone, { timeout: 20_000 }).toBe(true)
+  await expect.poll(isDone).toBe(true)
   stop.abort()
   return attack
 }

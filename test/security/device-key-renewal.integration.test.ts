@@ -73,8 +73,7 @@ function becomeDueIn(device: string, ms: number): void {
 
 const keyAt = (device: string) => store.device(device)?.publicKey
 const healthOf = async (apiUrl: string) => (await fetch(`${apiUrl}/health`)).json() as Promise<Record<string, unknown>>
-const connected = (apiUrl: string) =>
-  expect.poll(async () => (await healthOf(apiUrl)).bridge, { timeout: 10_000 }).toBe('connected')
+const connected = (apiUrl: string) => expect.poll(async () => (await healthOf(apiUrl)).bridge).toBe('connected')
 const grantBy = (stateDir: string, key: DeviceKey) =>
   requestGrant(readEnrolments(stateDir)[0]!, key, new AbortController().signal)
 
@@ -89,8 +88,8 @@ describe('an agent', () => {
     becomeDueIn('orin', 3_500)
     const agent = await world.startAgent({ id: 'orin', bridges: undefined })
     await connected(agent.apiUrl)
-    await expect.poll(() => relay.dataConnections, { timeout: 10_000 }).toBe(1)
-    await expect.poll(() => existsSync(ownKeyFileOf(stateDir, relay.url)), { timeout: 10_000 }).toBe(true)
+    await expect.poll(() => relay.dataConnections).toBe(1)
+    await expect.poll(() => existsSync(ownKeyFileOf(stateDir, relay.url))).toBe(true)
     const renewed = readDeviceKey(ownKeyFileOf(stateDir, relay.url))
     expect(statSync(ownKeyFileOf(stateDir, relay.url)).mode & 0o777).toBe(0o600)
     expect(keyAt('orin')).toBe(renewed.publicKey)
@@ -124,8 +123,8 @@ describe('an agent', () => {
     const words = ['--bundle', world.bundle, '--id', device, '--state-dir', stateDir, '--api-port', '0', '--threads', '1']
     const killed = await startBrim(['agent', 'run', ...words], { env: process.env })
     // A slow machine may see the second attempt before it looks.
-    await expect.poll(() => relay.renewals, { timeout: 10_000 }).toBeGreaterThanOrEqual(1)
-    if (fault === 'reply lost') await expect.poll(() => keyAt(device), { timeout: 10_000 }).not.toBe(first.publicKey)
+    await expect.poll(() => relay.renewals).toBeGreaterThanOrEqual(1)
+    if (fault === 'reply lost') await expect.poll(() => keyAt(device)).not.toBe(first.publicKey)
     await killed.kill()
     const nextFile = ownKeyFileOf(stateDir, relay.url).replace(/pem$/, 'next.pem')
     const next = readDeviceKey(nextFile)
@@ -133,7 +132,7 @@ describe('an agent', () => {
     relay.fault = 'none'
     const agent = await world.startAgent({ id: device, bridges: undefined })
     await connected(agent.apiUrl)
-    await expect.poll(() => existsSync(nextFile), { timeout: 10_000 }).toBe(false)
+    await expect.poll(() => existsSync(nextFile)).toBe(false)
     expect([keyAt(device), readDeviceKey(ownKeyFileOf(stateDir, relay.url)).publicKey]).toEqual([next.publicKey, next.publicKey])
     await expect(grantBy(stateDir, first)).rejects.toMatchObject({ code: 'NOT_AUTHORIZED' })
     await agent.close()

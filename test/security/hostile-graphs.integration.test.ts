@@ -135,7 +135,7 @@ describe('a bundle from elsewhere', () => {
     const limits = { probeTimeoutS: 60, probeMemoryBytes: gibibyte }
     const installing = install(serve(foldingGraph(2_048, 200)), limits, cancel.signal)
     const canceled = expect(installing).rejects.toThrow('canceled by its operator')
-    await expect.poll(() => started().length, { timeout: 15_000 }).toBeGreaterThan(0)
+    await expect.poll(() => started().length).toBeGreaterThan(0)
     cancel.abort(new Error('canceled by its operator'))
     await canceled
     await expect.poll(started).toEqual([])
@@ -162,7 +162,7 @@ describe('a command that loads such a bundle', () => {
       const exited = once(child, 'exit')
       // The library is loaded, here or in the process of the self-test, just before the graph.
       const loaders = () => [`${child.pid}`, ...children(child.pid)]
-      await expect.poll(() => loaders().some(hasLibrary), { timeout: 15_000 }).toBe(true)
+      await expect.poll(() => loaders().some(hasLibrary)).toBe(true)
       child.kill('SIGTERM')
       const deadline = delay(6_000, ['still running'], { ref: false })
       expect(await Promise.race([exited, deadline])).toSatisfy(([code, by]) => code === 143 || by === 'SIGTERM')

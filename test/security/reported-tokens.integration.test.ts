@@ -72,7 +72,7 @@ describe('a server of language models', () => {
     for (const url of [bridge.httpUrl, agent.apiUrl!]) {
       const startedMs = performance.now()
       const { choices, usage } = await ask(url, attack)
-      expect(performance.now() - startedMs).toBeLessThan(3_000)
+      expect(performance.now() - startedMs).toBeLessThan(10_000)
       expect(usage.completion_tokens).toBeLessThanOrEqual(64)
       // Of what was sent: the question, the template.
       expect(usage.prompt_tokens).toBeLessThan(700)

@@ -14,4 +14,4 @@ export async function registerAbsentDevice({ mqttUrl, httpUrl }: Pick<Bridge, 'm
 
 /** Resolves once the bridge accepts jobs for the device: its first state has arrived. */
 export const isKnown = ({ httpUrl }: Pick<Bridge, 'httpUrl'>, id: string) =>
-  expect.poll(async () => (await fetch(`${httpUrl}/v1/devices/${id}`)).status, { timeout: 10_000 }).toBe(200)
+  expect.poll(async () => (await fetch(`${httpUrl}/v1/devices/${id}`)).status).toBe(200)

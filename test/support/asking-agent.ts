@@ -71,4 +71,4 @@ export const health = async ({ apiUrl }: Agent) => (await (await fetch(`${apiUrl
 
 /** Waits until requests in the default mode would be answered. */
 export const linked = (agent: Agent) =>
-  vi.waitFor(async () => expect((await health(agent)).status).toBe('ok'), { timeout: 5_000 })
+  vi.waitFor(async () => expect((await health(agent)).status).toBe('ok'), { timeout: 30_000 })

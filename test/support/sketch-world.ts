@@ -49,5 +49,5 @@ export const body = { messages: [{ role: 'user', content: 'How do I bake bread?'
 /** The bridge asks a device for its profile when it is there; plans count with it then. */
 export async function isProfiled(url: string, device: string): Promise<void> {
   const shown = async () => (await fetch(`${url}/v1/devices/${device}`)).text()
-  await expect.poll(shown, { timeout: 10_000 }).toContain('"slm"')
+  await expect.poll(shown).toContain('"slm"')
 }

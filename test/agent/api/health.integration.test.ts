@@ -10,7 +10,7 @@ import { tinyBundle } from '../../support/tiny-bundle.ts'
 
 const world = shared(startAgentWorld)
 
-const eventually = <T>(read: () => Promise<T>) => expect.poll(read, { timeout: 10_000 })
+const eventually = <T>(read: () => Promise<T>) => expect.poll(read)
 const get = async (apiUrl: string, path: string) => {
   const response = await fetch(`${apiUrl}${path}`)
   return { status: response.status, body: await response.json() }

@@ -104,7 +104,7 @@ describe.each([
       /not is not supported/,
       400,
     ],
-    [{ structured_outputs: { regex: `(${'a?'.repeat(30_000)}){9999}` } }, /too complex/, 422],
+    [{ structured_outputs: { regex: 'a'.repeat(200_000) } }, /too complex/, 422],
   ])('a request that cannot be kept is refused by name: %#', async (fields, message, status) => {
     const [, openai] = servers[at]!
     const asked = { ...base, ...fields } as unknown as OpenAI.ChatCompletionCreateParamsNonStreaming

@@ -111,7 +111,7 @@ describe('brim agent run', () => {
     const stop = new AbortController()
     const { io, out } = captureIo({ signal: stop.signal })
     const running = brim([...argv('by-command'), '--json'], io)
-    await expect.poll(out, { timeout: 10_000 }).not.toBe('')
+    await expect.poll(out).not.toBe('')
     const ready = JSON.parse(out()) as { apiUrl: string }
     expect(ready).toMatchObject({ event: 'ready', device: 'by-command' })
     const { io: asking, out: answer } = captureIo()
@@ -128,7 +128,7 @@ describe('brim agent run', () => {
     const stop = new AbortController()
     const { io, out } = captureIo({ signal: stop.signal })
     const running = brim([...argv('behind-a-tunnel'), '--data-url', through(tunnel, world.bridge.dataUrl), '--json'], io)
-    await expect.poll(out, { timeout: 10_000 }).not.toBe('')
+    await expect.poll(out).not.toBe('')
     const { apiUrl } = JSON.parse(out()) as { apiUrl: string }
     await brim(['ask', 'Who?', '--max-tokens', '3', '--api', apiUrl], captureIo().io)
     expect(tunnel.connections).toHaveLength(1)

@@ -100,15 +100,15 @@ async function ended(kind: string, input: object): Promise<Ended> {
 }
 
 it('starts with what the fleet has set before, without what failed and what is unknown', async () => {
-  await expect.poll(starts, { timeout: 20_000 }).toBe(1)
+  await expect.poll(starts).toBe(1)
   // The agent is ready before the bridge has heard so.
-  await expect.poll(device, { timeout: 20_000 }).toMatchObject({
+  await expect.poll(device).toMatchObject({
     ...{ id: 'jetson-01', state: 'ready' },
     computing: { llm: { provider: expect.any(String), reason: expect.any(String) } },
   })
   expect(await fleetSettings()).toEqual({ telemetry: 2 })
   expect(readFileSync(layerFile, 'utf8')).toContain('the agent ended 3 times')
-}, 30_000)
+})
 
 it('applies options after another start and a probe, and leaves those of the owner', async () => {
   const settings = { telemetry: 1, heartbeat: 60, 'dead-band': ['C=9'] }
@@ -121,7 +121,7 @@ it('applies options after another start and a probe, and leaves those of the own
     .split('\n')
     .map((line) => (line ? (JSON.parse(line) as { apiUrl: string }).apiUrl : ''))
   expect(second).toBe(first)
-}, 40_000)
+})
 
 it('does not start again where nothing changes', async () => {
   const job = await apply({ telemetry: 1, heartbeat: 90, 'dead-band': ['C=9'] })
@@ -151,7 +151,7 @@ it('returns to the options before where the agent does not start with new ones',
   expect(job.error?.message).toContain('no installed model has an id that begins with 0123456789ab')
   expect(await fleetSettings()).toMatchObject({ telemetry: 1 })
   expect(starts()).toBe(3)
-}, 40_000)
+})
 
 it('returns to the options before where the probe is not answered', async () => {
   // Beyond the context of the model.
@@ -160,7 +160,7 @@ it('returns to the options before where the probe is not answered', async () => 
   expect(job.error?.message).toContain('the probe was not answered')
   expect(await fleetSettings()).toMatchObject({ telemetry: 1 })
   expect(starts()).toBe(5)
-}, 40_000)
+})
 
 it('returns to the options before where the machine has no such provider', async () => {
   const job = await apply({ provider: 'QNNExecutionProvider', telemetry: 5 })
@@ -168,7 +168,7 @@ it('returns to the options before where the machine has no such provider', async
   expect(job.error?.message).toContain('QNNExecutionProvider is not in')
   expect(await fleetSettings()).toMatchObject({ telemetry: 1 })
   expect(starts()).toBe(6)
-}, 40_000)
+})
 
 it('returns to them too where an activated model is what such a provider does not open', async () => {
   const { bundles } = (await (await fetch(`${bridge.httpUrl}/v1/bundles`)).json()) as {
@@ -180,4 +180,4 @@ it('returns to them too where an activated model is what such a provider does no
   expect(job).toMatchObject({ state: 'REJECTED', error: { code: 'HEALTH_CHECK_FAILED' } })
   expect(job.error?.message).toContain('QNNExecutionProvider is not in')
   await expect.poll(device).toMatchObject({ modelId, computing: { llm: { provider: expect.any(String) } } })
-}, 40_000)
+})

@@ -90,7 +90,7 @@ describe('the ledger of an agent', () => {
     const init = { method: 'POST', headers: { 'content-type': 'application/json' }, body }
     const { id } = (await (await fetch(`${world.bridge.httpUrl}/v1/jobs`, init)).json()) as { id: string }
     const state = async () => ((await (await fetch(`${world.bridge.httpUrl}/v1/jobs/${id}`)).json()) as { state: string }).state
-    await expect.poll(state, { timeout: 10_000 }).toBe('SUCCEEDED')
+    await expect.poll(state).toBe('SUCCEEDED')
     const jobs = async () =>
       (await listOf(agent)).disclosures.filter(({ reason, state }) => reason === 'job' && state === 'ended')
     await expect.poll(async () => (await jobs()).map(({ way }) => way)).toEqual(expect.arrayContaining(['hat', 'job']))
@@ -122,7 +122,7 @@ describe('the ledger of an agent', () => {
     await expect.poll(followed).not.toBe('')
     await ask(agent, { mode: 'local' })
     const lines = () => followed().trim().split('\n')
-    await expect.poll(() => lines().length, { timeout: 5_000 }).toBe(2)
+    await expect.poll(() => lines().length).toBe(2)
     stop.abort()
     await following.catch(() => {})
     expect(JSON.parse(lines()[1]!)).toMatchObject({ mode: 'local', state: 'ended' })

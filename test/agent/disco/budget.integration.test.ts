@@ -23,7 +23,7 @@ beforeAll(async () => {
 
 async function startAgent(id: string, settings: Partial<AgentSettings> = {}): Promise<Agent> {
   const agent = await world.startAgent({ id, slms: [slm], server, ...settings })
-  await expect.poll(async () => (await fetch(`${agent.apiUrl}/ready`)).status, { timeout: 10_000, interval: 20 }).toBe(200)
+  await expect.poll(async () => (await fetch(`${agent.apiUrl}/ready`)).status).toBe(200)
   return agent
 }
 
@@ -179,6 +179,6 @@ it('brim device show has the spending of a device', async () => {
     await run(['device', 'show', 'shown', '--bridge-url', world.bridge.httpUrl], io)
     return out()
   }
-  await expect.poll(shown, { timeout: 10_000, interval: 200 }).toMatch(/server cost +\$\d\d/)
+  await expect.poll(shown, { interval: 200 }).toMatch(/server cost +\$\d\d/)
   expect(await shown()).toMatch(/server max +\$500/)
 })

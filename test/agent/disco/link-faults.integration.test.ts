@@ -36,7 +36,7 @@ async function startAgent(id: string, slm: string): Promise<Agent> {
 }
 
 const isLinked = ({ apiUrl }: Agent) =>
-  vi.waitFor(async () => expect((await fetch(`${apiUrl}/ready`)).status).toBe(200), { timeout: 10_000, interval: 20 })
+  vi.waitFor(async () => expect((await fetch(`${apiUrl}/ready`)).status).toBe(200), { timeout: 30_000 })
 
 /**
  * Breaks the link under an answer.

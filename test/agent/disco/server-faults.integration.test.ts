@@ -71,7 +71,7 @@ const dying = (response: ServerResponse) => {
   setTimeout(() => response.destroy(), 20)
 }
 const tooLong = failing(400, {}, JSON.stringify({ error: { code: 'context_length_exceeded', message: 'at most 8 tokens' } }))
-const isLeft = () => expect.poll(() => upstream.connections, { timeout: 5_000 }).toBe(0)
+const isLeft = () => expect.poll(() => upstream.connections).toBe(0)
 
 describe('a server that accepts and never answers', () => {
   it('loses the race, and its connection is closed', async () => {
@@ -338,7 +338,7 @@ describe('without a price, and with a battery that cannot be read', () => {
       expect(report.disco.cost.server).toMatchObject({ tokens: 2, dollars: null })
       for (const mode of ['cheap', 'auto', 'fast'])
         expect((await askStreaming(poor, { mode, tokens_per_s: 0 })).error).toBeUndefined()
-      await expect.poll(() => reads, { timeout: 5_000 }).toBeGreaterThan(0)
+      await expect.poll(() => reads).toBeGreaterThan(0)
       const { io, out } = captureIo()
       await brim(['agent', 'budget', '--json', '--api', poor.apiUrl], io)
       expect(JSON.parse(out())).toMatchObject({

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { Ajv } from 'ajv'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { drafterMaker } from '../../../agent/hat/create-drafter.ts'
+import { type DrafterName, drafterMaker } from '../../../agent/hat/create-drafter.ts'
 import { seededRandom } from '../../../core/kit/base/random.ts'
 import { buildBundle } from '../../../core/model/bundle/build.ts'
 import { compareWithReference, referenceAnswer } from '../../../core/model/engine/reference.ts'
@@ -34,12 +34,12 @@ afterAll(() => world?.[Symbol.asyncDispose]())
 const textOf = (tokens: readonly number[]) => tokenizer.decode(tokens, { skipSpecialTokens: true })
 const ended = (tokens: readonly number[]) => eos.includes(tokens.at(-1)!)
 
-async function answer(grammar: Grammar, sampling: Sampling, drafter: 'auto' | 'adapter+lookup' | 'none' = 'adapter+lookup') {
+async function answer(grammar: Grammar, sampling: Sampling, { drafter = 'adapter+lookup' as DrafterName, maxTokens = 800 } = {}) {
   const constraint = await grammars.open(grammar)
   const parts = { adapter: world.model.part('adapter'), head: world.head, threshold: 0.6, draftAhead: true }
   try {
     const createDrafter = drafterMaker(drafter, parts)
-    const { tokens, figures } = await world.answer({ prompt, maxTokens: 800, sampling, eos, constraint }, { createDrafter })
+    const { tokens, figures } = await world.answer({ prompt, maxTokens, sampling, eos, constraint }, { createDrafter })
     const comparison = await compareWithReference(world.chain, prompt, sampling, tokens, constraint)
     return { tokens, figures, comparison }
   } finally {
@@ -63,7 +63,7 @@ it('answers of a model that cannot write JSON match random schemas, and are the 
 it('what must come is drafted without the drafter, and always accepted', async () => {
   const regex = { kind: 'regex', pattern: 'The quick brown fox jumps over the lazy dog (once|twice)' } as const
   const free = { temperature: 0, topK: 0, topP: 1, seed: 0 }
-  const { tokens, figures } = await answer(regex, free, 'none')
+  const { tokens, figures } = await answer(regex, free, { drafter: 'none' })
   expect(textOf(tokens)).toMatch(/^The quick brown fox jumps over the lazy dog (once|twice)$/)
   expect(figures.drafted).toBeGreaterThan(0)
   expect(figures.accepted).toBe(figures.drafted)
@@ -72,6 +72,9 @@ it('what must come is drafted without the drafter, and always accepted', async (
 it('an answer without a grammar is as before beside one with a grammar', async () => {
   const sampling = { temperature: 0.8, topK: 0, topP: 1, seed: 4 }
   const expected = await referenceAnswer(world.chain, prompt, sampling, 24, eos)
-  const [free] = await Promise.all([world.answer({ prompt, maxTokens: 24, sampling, eos }), answer({ kind: 'object' }, sampling)])
+  const [free] = await Promise.all([
+    world.answer({ prompt, maxTokens: 24, sampling, eos }),
+    answer({ kind: 'object' }, sampling, { maxTokens: 96 }),
+  ])
   expect(free.tokens).toEqual(expected)
 })

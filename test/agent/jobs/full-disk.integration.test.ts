@@ -52,29 +52,27 @@ describe('a device whose disk is full', () => {
     const filler = join(disk, 'filler')
     const agent = await world.startAgent({ id: 'full', stateDir: join(disk, 'state'), telemetryS: 1 })
     try {
-      await expect.poll(deviceOf, { timeout: 10_000 }).toMatchObject({ state: 'ready', telemetry: {} })
+      await expect.poll(deviceOf).toMatchObject({ state: 'ready', telemetry: {} })
       fill(filler)
 
       const failing = await submit('x'.repeat(100_000))
       await expect
-        .poll(() => jobOf(failing), { timeout: 10_000 })
+        .poll(() => jobOf(failing))
         .toMatchObject({ state: 'QUEUED', failures: { unavailable: 1 }, error: { code: 'STORE_FAILED' } })
       const { events } = (await fromBridge(`/v1/jobs/${failing}/events`)) as { events: { type: string }[] }
       expect(events.map(({ type }) => type)).not.toContain('accepted')
       await expect.poll(() => state().jobs).toEqual([])
-      await expect
-        .poll(deviceOf, { timeout: 10_000 })
-        .toMatchObject({ state: 'ready', problems: [{ kind: 'disk-full', detail: '' }] })
+      await expect.poll(deviceOf).toMatchObject({ state: 'ready', problems: [{ kind: 'disk-full', detail: '' }] })
       // Jobs for any device go to another one.
       const another = await submit('Can you', {})
-      await expect.poll(() => jobOf(another), { timeout: 10_000 }).toMatchObject({ state: 'SUCCEEDED', lastDevice: 'jetson-01' })
+      await expect.poll(() => jobOf(another)).toMatchObject({ state: 'SUCCEEDED', lastDevice: 'jetson-01' })
 
       rmSync(filler)
-      await expect.poll(() => state().jobs, { timeout: 10_000 }).toContain('hat.generate')
+      await expect.poll(() => state().jobs).toContain('hat.generate')
       const later = await submit('Can you')
-      await expect.poll(() => jobOf(later), { timeout: 10_000 }).toMatchObject({ state: 'SUCCEEDED' })
+      await expect.poll(() => jobOf(later)).toMatchObject({ state: 'SUCCEEDED' })
       // It is longer than the context, which only the device finds.
-      await expect.poll(() => jobOf(failing), { timeout: 10_000 }).toMatchObject({ error: { code: 'CONTEXT_OVERFLOW' } })
+      await expect.poll(() => jobOf(failing)).toMatchObject({ error: { code: 'CONTEXT_OVERFLOW' } })
       expect(state().connection).toBe(1)
     } finally {
       await agent.close()

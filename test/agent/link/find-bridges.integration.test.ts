@@ -108,7 +108,7 @@ describe('bridges in the network of an agent', () => {
     const clock = { ...systemClock, sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 10, signal) }
     const base = { config, clock, closers, logger } as unknown as Parameters<typeof searchBridges>[0]
     searchBridges(base, { bridges: ['mqtt://127.0.0.1:1883'], at: () => undefined }, { hasBridge: false }, at)
-    await expect.poll(() => lines.length, { timeout: 5_000 }).toBe(1)
+    await expect.poll(() => lines.length).toBe(1)
     expect(lines[0]).toMatchObject({
       msg: 'bridge found in this network, not used',
       url: `https://127.0.0.1:${address.port}/`,

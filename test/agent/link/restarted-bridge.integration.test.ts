@@ -23,7 +23,6 @@ it('a device whose data plane is back before MQTT follows what the bridge announ
   await using mqtt = await startRelay(portOf(bridge.mqttUrl))
   try {
     const { apiUrl } = await world.startAgent({ id: 'held-back', bridges: [through(mqtt, bridge.mqttUrl)], reconnectMaxS: 1 })
-    const eventually = { timeout: 10_000 }
     const ready = async () => (await fetch(`${apiUrl}/ready`)).json()
     const isWelcome = () => {
       const last = data.connections.at(-1)
@@ -40,14 +39,14 @@ it('a device whose data plane is back before MQTT follows what the bridge announ
       mqtt.cut()
       await bridge.close()
       bridge = await startTestBridge({ ...settings, bundle })
-      await expect.poll(isWelcome, eventually).toBe(true)
+      await expect.poll(isWelcome).toBe(true)
       mqtt.target = ports.mqttPort
     }
-    await expect.poll(ask, eventually).toBe(200)
+    await expect.poll(ask).toBe(200)
     await restart(other.path)
-    await expect.poll(ready, eventually).toEqual({ status: 'not ready', reasons: ['BUNDLE_MISMATCH'] })
+    await expect.poll(ready).toEqual({ status: 'not ready', reasons: ['BUNDLE_MISMATCH'] })
     await restart(world.bundle)
-    await expect.poll(ready, eventually).toEqual({ status: 'ready', reasons: [] })
+    await expect.poll(ready).toEqual({ status: 'ready', reasons: [] })
     expect(await ask()).toBe(200)
   } finally {
     await bridge.close()

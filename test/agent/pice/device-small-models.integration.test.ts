@@ -98,7 +98,7 @@ describe('the small models of a device', () => {
     const file = 'measured.sqlite'
     const { models, pool, close } = open({ file })
     models.start()
-    await expect.poll(() => models.list().every(({ parallel }) => parallel.length > 0), { timeout: 20_000 }).toBe(true)
+    await expect.poll(() => models.list().every(({ parallel }) => parallel.length > 0)).toBe(true)
     const measured = models.list()
     for (const { ttftS, tpotS, loadS } of measured) for (const value of [ttftS, tpotS, loadS]) expect(value).toBeGreaterThan(0)
     // A model takes memory only when it is used.
@@ -150,7 +150,7 @@ describe('the small models of a device', () => {
     await expect(use('tiny-large')).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' })
     const roomy = open({ sources: [small, broken] })
     roomy.models.start()
-    await expect.poll(() => roomy.models.list().map(({ model }) => model), { timeout: 20_000 }).toEqual(['tiny-slm'])
+    await expect.poll(() => roomy.models.list().map(({ model }) => model)).toEqual(['tiny-slm'])
     await expect(roomy.models.profile('broken', never)).rejects.toMatchObject({ code: 'BUNDLE_INVALID' })
   })
 

@@ -114,7 +114,7 @@ async function writtenAlone(lines: readonly string[], at: number, shown = lines)
     messages,
     expandInstruction(prompts, shown, { line: lines[at]!, at, count: lines.length, tokens: 10 }),
   )
-  const promptIds = await model.text.prompts.encode({ kind: 'chat', messages: chat }, '', AbortSignal.timeout(5_000))
+  const promptIds = await model.text.prompts.encode({ kind: 'chat', messages: chat }, '', AbortSignal.timeout(30_000))
   let text = ''
   const ids: number[] = []
   for await (const event of generate(model.chain, model.text.tokenizer, {

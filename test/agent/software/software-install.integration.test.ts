@@ -132,7 +132,7 @@ const current = () => basename(readlinkSync(join(state, 'releases/current')))
 
 it('refuses what is not signed by a trusted key, is another release, or does not start here', async () => {
   const device = async () => (await fetch(`${bridge.httpUrl}/v1/devices/jetson-01`)).status
-  await expect.poll(device, { timeout: 20_000 }).toBe(200)
+  await expect.poll(device).toBe(200)
   const foreign = await ended(await submit('9.0.0', await release('9.0.0', '', { isSigned: false })))
   expect(foreign).toMatchObject({ state: 'REJECTED', error: { code: 'SIGNATURE_INVALID' } })
   const other = await ended(await submit('9.0.5', await release('9.0.1')))
@@ -160,7 +160,7 @@ it('returns to the release before where the new one dies again and again after i
   const job = await submit('9.1.5', await release('9.1.5', '--limit healthSoakS=600'))
   let last = before
   for (let start = 1; start <= 3; start++) {
-    await expect.poll(seen, { timeout: 20_000, interval: 50 }).toBeGreaterThan(last)
+    await expect.poll(seen, { interval: 50 }).toBeGreaterThan(last)
     last = await seen()
     agent.kill('SIGKILL')
   }
@@ -172,7 +172,7 @@ it('returns to the release before where the new one dies again and again after i
 it('keeps a release that is healthy, although it is killed on trial', async () => {
   const sha256 = await release('9.2.0', '', { sequence: 7 })
   const job = await submit('9.2.0', sha256)
-  await expect.poll(() => exits.length, { timeout: 20_000 }).toBe(3)
+  await expect.poll(() => exits.length).toBe(3)
   agent.kill('SIGKILL')
   expect(await ended(job)).toMatchObject({ state: 'SUCCEEDED', result: { version: '9.2.0', archiveSha256: sha256 } })
   expect(exits).toEqual([75, 75, 75, 'SIGKILL'])

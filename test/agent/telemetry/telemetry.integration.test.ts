@@ -61,7 +61,7 @@ describe('the telemetry of an agent', () => {
     const clock = fakeClock()
     await using watched = await watchTelemetry(clock, 'idle')
     const agent = await world.startAgent({ id: 'idle' }, clock)
-    await expect.poll(watched.afterASecond, { timeout: 20_000 }).toMatchObject({
+    await expect.poll(watched.afterASecond).toMatchObject({
       v: 1,
       birth: 1,
       memory: { totalBytes: expect.any(Number) },
@@ -82,7 +82,7 @@ describe('the telemetry of an agent', () => {
     const clock = fakeClock()
     await using watched = await watchTelemetry(clock, 'busy')
     const agent = await world.startAgent({ id: 'busy', telemetryS: 5 }, clock)
-    await expect.poll(watched.afterASecond, { timeout: 20_000 }).toMatchObject({ link: { downBytesPerS: expect.any(Number) } })
+    await expect.poll(watched.afterASecond).toMatchObject({ link: { downBytesPerS: expect.any(Number) } })
     const count = watched.all().length
     await clock.advance(5_000)
     await expect.poll(() => watched.all().length).toBeGreaterThan(count)
@@ -125,7 +125,7 @@ describe('the telemetry of an agent', () => {
     const clock = fakeClock()
     await using watched = await watchTelemetry(clock, 'orin')
     const agent = await world.startAgent({ id: 'orin' }, clock, device.host)
-    await expect.poll(watched.afterASecond, { timeout: 20_000 }).toMatchObject({
+    await expect.poll(watched.afterASecond).toMatchObject({
       device: { kind: 'jetson', module: 'Orin Nano', jetpack: '6.2.1', agent: version, modelId: agent.modelId },
       load: { gpuPercent: 0, emcPercent: null },
       temperatures: { hottestC: 48.5 },
@@ -140,7 +140,7 @@ describe('the telemetry of an agent', () => {
     const hot = { '/sys/devices/virtual/thermal/cooling_device1/cur_state': '2\n' }
     device.set(hot)
     const isThrottled = { throttling: { isThrottled: true, causes: ['cooling cpufreq-cpu0'] } }
-    await expect.poll(watched.afterASecond, { timeout: 20_000 }).toMatchObject(isThrottled)
+    await expect.poll(watched.afterASecond).toMatchObject(isThrottled)
     await expect.poll(() => listed('orin')).toMatchObject({ telemetry: { ...isThrottled, device: { module: 'Orin Nano' } } })
     await agent.close()
   })
@@ -155,7 +155,7 @@ describe('the telemetry of an agent', () => {
     const { host, settled } = settlingHost(device.host)
     const agent = await world.startAgent(settings, clock, host)
     await expect
-      .poll(watched.afterASecond, { timeout: 20_000 })
+      .poll(watched.afterASecond)
       .toMatchObject({ link: { downBytesPerS: expect.any(Number) }, power: { totalW: 4.85 } })
     let seconds = 0
     const pass = async () => {
@@ -172,7 +172,7 @@ describe('the telemetry of an agent', () => {
             await pass()
             return countOf('state')
           },
-          { timeout: 10_000, interval: 10 },
+          { interval: 10 },
         )
         .toBeGreaterThan(states)
       return [countOf('telemetry'), seconds] as const
@@ -202,7 +202,7 @@ describe('the telemetry of an agent', () => {
     await answer.text()
     const last = () => samplesIn(watcher.messages.map(({ text }) => text)).at(-1)?.answers
     const decodeTokensPerS = { 'tiny-llama': expect.any(Number) }
-    await expect.poll(last, { timeout: 10_000 }).toEqual({ underWay: 0, decodeTokensPerS, prefillTokensPerS: {} })
+    await expect.poll(last).toEqual({ underWay: 0, decodeTokensPerS, prefillTokensPerS: {} })
     await agent.close()
     await watcher[Symbol.asyncDispose]()
   })
@@ -214,7 +214,7 @@ describe('the telemetry of an agent', () => {
       const agent = await world.startAgent({ id: 'no-rtc', telemetryS: 1 })
       const messagesOn = (leaf: string) =>
         topics.messages.filter(({ topic }) => topic.endsWith(leaf)).map(({ text }) => JSON.parse(text))
-      await expect.poll(() => messagesOn('telemetry').at(-1), { timeout: 10_000 }).toMatchObject({ clockIsSet: false, birth: 1 })
+      await expect.poll(() => messagesOn('telemetry').at(-1)).toMatchObject({ clockIsSet: false, birth: 1 })
       expect(messagesOn('state')[0]).toMatchObject({ clockIsSet: false, state: 'ready' })
       await agent.close()
     } finally {
@@ -233,7 +233,7 @@ describe('the telemetry of an agent', () => {
     expect((await submit({ kind: 'slm.generate', input, device: 'small' })).status).toBe(202)
     const reports = () => samplesIn(watcher.messages.map(({ text }) => text))
     await expect
-      .poll(() => reports().at(-1), { timeout: 10_000 })
+      .poll(() => reports().at(-1))
       .toMatchObject({
         bundles: { llm: { name: 'tiny-llama' }, slm: { name: 'tiny-slm', modelId: expect.stringMatching(/^[0-9a-f]{64}$/) } },
         answers: {

@@ -47,13 +47,13 @@ describe('an external broker without authentication', () => {
     expect(world.bridge).toMatchObject({ mqttUrl: broker.url, auth: false })
     const health = async () => (await fetch(`${world.agent.apiUrl}/health`)).json()
     const both = { broker: 'connected', bridge: 'connected' }
-    await expect.poll(health, { timeout: 10_000 }).toMatchObject(both)
+    await expect.poll(health).toMatchObject(both)
     await broker.restart()
     await using watcher = await watchTopic(broker.url, '#')
     const states = () => new Set(watcher.messages.map(({ topic, text }) => `${topic} ${JSON.parse(text).state}`))
     const ready = [`${stateOf('jetson-01')} ready`, 'brim/v1/default/bridge/bridge-1/state ready']
-    await expect.poll(() => ready.every((one) => states().has(one)), { timeout: 20_000 }).toBe(true)
-    await expect.poll(health, { timeout: 10_000 }).toMatchObject(both)
+    await expect.poll(() => ready.every((one) => states().has(one))).toBe(true)
+    await expect.poll(health).toMatchObject(both)
   })
 
   it('is every address that enrolling devices receive, where it has several nodes', async () => {
@@ -66,7 +66,7 @@ describe('an external broker without authentication', () => {
     expect(readEnrolments(join(world.dir, 'orin'))).toMatchObject([{ mqttUrl: url, foreignBroker: true }])
     const { apiUrl } = await world.startAgent({ id: 'orin', bridges: undefined })
     const health = async () => (await fetch(`${apiUrl}/health`)).json()
-    await expect.poll(health, { timeout: 10_000 }).toMatchObject({ broker: 'connected', bridge: 'connected' })
+    await expect.poll(health).toMatchObject({ broker: 'connected', bridge: 'connected' })
   })
 
   it.skipIf(missing)('is the address that enrolling devices receive, whatever certificate it shows', async () => {
@@ -145,9 +145,9 @@ describe('a mosquitto that a bridge drives', () => {
         await client.endAsync()
         return 'connected'
       }
-      await expect.poll(() => login('device-a', password), { timeout: 10_000 }).toBe('connected')
-      await expect.poll(() => login('bridge-bridge-1', broker.login!.password), { timeout: 10_000 }).toBe('connected')
-      await expect.poll(() => login('device-gone', gone).catch(String), { timeout: 10_000 }).toMatch(/not authorized/i)
+      await expect.poll(() => login('device-a', password)).toBe('connected')
+      await expect.poll(() => login('bridge-bridge-1', broker.login!.password)).toBe('connected')
+      await expect.poll(() => login('device-gone', gone).catch(String)).toMatch(/not authorized/i)
       await broker.close()
     },
   )
@@ -172,9 +172,9 @@ describe('a mosquitto that a bridge drives', () => {
       after = (await broker.admit('a'))!.password
       return 'admitted'
     }
-    await expect.poll(() => admit().catch(String), { timeout: 10_000 }).toBe('admitted')
+    await expect.poll(() => admit().catch(String)).toBe('admitted')
     relay.target = portOf(mosquitto.url)
-    await expect.poll(() => login(after).catch(String), { timeout: 10_000 }).toBe('connected')
+    await expect.poll(() => login(after).catch(String)).toBe('connected')
     await expect(login(before)).rejects.toThrow(/not authorized/i)
     await broker.close()
   })
@@ -191,14 +191,14 @@ describe('a mosquitto that a bridge drives', () => {
     store.close()
     const { apiUrl } = await world.startAgent({ id: 'orin', bridges: undefined })
     const link = async () => (await fetch(`${apiUrl}/health`)).json()
-    await expect.poll(link, { timeout: 10_000 }).toMatchObject({ broker: 'connected', bridge: 'connected' })
+    await expect.poll(link).toMatchObject({ broker: 'connected', bridge: 'connected' })
     await bridge.close()
     const httpPort = portOf(bridge.httpUrl)
     await using again = await startTestBridge({ bundle, stateDir, broker, httpPort })
-    await expect.poll(link, { timeout: 20_000 }).toMatchObject({ broker: 'connected', bridge: 'connected' })
+    await expect.poll(link).toMatchObject({ broker: 'connected', bridge: 'connected' })
     const devices = async () => (await fetch(`${again.httpUrl}/v1/devices`, { headers })).json()
     const ready = { devices: [{ id: 'orin', state: 'ready' }] }
-    await expect.poll(devices, { timeout: 20_000 }).toMatchObject(ready)
+    await expect.poll(devices).toMatchObject(ready)
   })
 
   it.skipIf(missing)('is refused when it accepts anonymous clients, or permits by default', async () => {

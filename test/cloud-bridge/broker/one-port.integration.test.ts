@@ -61,7 +61,7 @@ it('an agent uses the port of HTTP for everything, and a viewer watches it there
   await ended
   expect(operator.connected).toBe(true)
   await operator.endAsync(true)
-}, 15_000)
+})
 
 it('an agent that enrolled when the bridge had a port for MQTT finds it on the port of HTTP', async () => {
   await enrolDevice(world, store, 'before')
@@ -76,7 +76,7 @@ it('an agent that enrolled when the bridge had a port for MQTT finds it on the p
   await world.startAgent({ id: 'before', bridges: undefined })
   await expect.poll(() => [...seen]).toContain('brim/v1/default/device/before/state')
   await operator.endAsync(true)
-}, 15_000)
+})
 
 it.each([
   ['a device id', 'device-orin', {}],

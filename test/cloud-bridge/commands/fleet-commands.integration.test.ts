@@ -49,7 +49,7 @@ const documents = (text: string) =>
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>)
 const stateOf = async (device: string) => documents((await brim('device', 'show', device, '--json')).out)[0]?.state
-const expectState = (device: string, state = 'ready') => expect.poll(() => stateOf(device), { timeout: 20_000 }).toBe(state)
+const expectState = (device: string, state = 'ready') => expect.poll(() => stateOf(device)).toBe(state)
 
 async function submit(count: number, body: object): Promise<string[]> {
   const jobs = Array.from({ length: count }, () => body)
@@ -64,7 +64,7 @@ describe('brim fleet status', () => {
     using orin = fixtureHost('agx-orin-jp6')
     const agent = await world.startAgent({ id: 'jetson-agx', telemetryS: 1 }, undefined, orin.host)
     await expectState('jetson-agx')
-    await expect.poll(async () => (await brim('fleet', 'status')).out, { timeout: 10_000 }).toMatch(/jetson-agx +ready +AGX Orin/)
+    await expect.poll(async () => (await brim('fleet', 'status')).out).toMatch(/jetson-agx +ready +AGX Orin/)
     const { out, code } = await brim('fleet', 'status')
     expect(code).toBe(0)
     expect(out).toMatch(/^bridge bridge-1 .*\n/)
@@ -76,9 +76,7 @@ describe('brim fleet status', () => {
     expect(devices.map(({ id }) => id)).toEqual(expect.arrayContaining(['jetson-01', 'jetson-02', 'jetson-agx']))
     await agent.close()
     const doctor = async () => (await brim('fleet', 'doctor', '--device', 'jetson-agx')).out
-    await expect
-      .poll(doctor, { timeout: 10_000 })
-      .toMatch(/^0 of 1 device used\n! +jetson-agx +link +shut down .*systemctl start brim-agent/)
+    await expect.poll(doctor).toMatch(/^0 of 1 device used\n! +jetson-agx +link +shut down .*systemctl start brim-agent/)
     expect((await brim('fleet', 'doctor', '--device', 'nobody')).code).toBe(1)
   })
 
@@ -177,7 +175,7 @@ describe('brim device drain', () => {
     }
     expect(waiting.length).toBeGreaterThan(0)
     expect((await brim('device', 'undrain', 'jetson-02')).out).toBe('jetson-02: takes jobs again\n')
-    for (const id of waiting) await expect.poll(async () => (await jobOf(id)).state, { timeout: 20_000 }).toBe('SUCCEEDED')
+    for (const id of waiting) await expect.poll(async () => (await jobOf(id)).state).toBe('SUCCEEDED')
   })
 
   it('leaves the API of a draining device open, and survives a restart of the agent', async () => {
@@ -242,9 +240,7 @@ describe('brim device drain', () => {
 describe('brim device show, watch and logs', () => {
   it('show prints known figures in readable units, with --all the unknown ones too, and with --json the document', async () => {
     await expectState('jetson-01')
-    await expect
-      .poll(async () => (await brim('device', 'show', 'jetson-01')).out, { timeout: 10_000 })
-      .toMatch(/\nmemory\n {2}total +[\d.]+ GiB\n/)
+    await expect.poll(async () => (await brim('device', 'show', 'jetson-01')).out).toMatch(/\nmemory\n {2}total +[\d.]+ GiB\n/)
     // A figure outside the sections is no empty section.
     const [shown, all] = [await brim('device', 'show', 'jetson-01'), await brim('device', 'show', 'jetson-01', '--all')]
     expect(shown.out).toMatch(/\ntelemetry\n {2}clock is set +yes\n/)
@@ -272,7 +268,7 @@ describe('brim device show, watch and logs', () => {
     await expectState('jetson-02')
     const follow = startCommand('device', 'logs', 'jetson-02', '--follow', '--level', 'info')
     // The device logs the command itself: from then on it reports every line.
-    await expect.poll(follow.out, { timeout: 10_000 }).toMatch(/INFO {2}remote {3}command ended .* type=logs/)
+    await expect.poll(follow.out).toMatch(/INFO {2}remote {3}command ended .* type=logs/)
     const bridge = await mqttClient(open.url, 'bridge-other')
     await bridge.publishAsync(deviceTopic('default', 'jetson-02', 'jobs'), 'garbage', { qos: 1 })
     const [job] = await submit(1, {
@@ -280,7 +276,7 @@ describe('brim device show, watch and logs', () => {
       input: { prompt: 'a secret question', maxTokens: 2 },
       device: 'jetson-02',
     })
-    await expect.poll(follow.out, { timeout: 10_000 }).toContain(`job ended job=${job}`)
+    await expect.poll(follow.out).toContain(`job ended job=${job}`)
     expect(await follow.stop()).toBe(0)
     expect(follow.out()).not.toContain('secret')
     const warned = await brim('device', 'logs', 'jetson-02')
@@ -359,8 +355,8 @@ it('labels and drained devices survive a restart of the bridge; brim device watc
   await expect.poll(err).toContain('reconnecting')
   const ports = { mqttPort: Number(new URL(mqttUrl).port), httpPort: Number(new URL(httpUrl).port) }
   await using _again = await startTestBridge({ bundle: own.bundle, stateDir: join(own.dir, 'bridge'), ...ports })
-  await expect.poll(() => ask(httpUrl, 'device', 'list'), { timeout: 20_000 }).toMatch(/jetson-01 +draining .* site=lab/)
-  await expect.poll(() => out().match(/draining/g)?.length, { timeout: 10_000 }).toBeGreaterThan(1)
+  await expect.poll(() => ask(httpUrl, 'device', 'list')).toMatch(/jetson-01 +draining .* site=lab/)
+  await expect.poll(() => out().match(/draining/g)?.length).toBeGreaterThan(1)
   stopping.abort()
   await watching
 })

@@ -292,10 +292,10 @@ describe('grants', () => {
     const credentials = createCredentials({ enrolment: enrolment!, key, clock: counted, logger: silentLogger() })
     await credentials.token(credentials.dataUrl, never)
     for (let renewals = 0; renewals < 6; renewals++) {
-      await vi.waitFor(() => expect(slept).toHaveLength(renewals + 1))
+      await expect.poll(() => slept.length).toBe(renewals + 1)
       await clock.advance(slept[renewals]!)
     }
-    await vi.waitFor(() => expect(slept).toHaveLength(7))
+    await expect.poll(() => slept.length).toBe(7)
     expect(clock.nowMs()).toBe(6 * (2 / 3) * grantMs)
     expect(ended).toEqual([])
     credentials.close()

@@ -497,7 +497,7 @@ describe('a connection', () => {
     for (let i = 0; i < 20; i++) await lively.rows(other, { base: i, states: { ...block, rows: 1 } })
     expect(stalled.socket.bufferedAmount).toBeGreaterThan(0)
     stalled.socket.resume()
-    await expect.poll(() => stalled.frames.length, { timeout: 20_000 }).toBe(160)
+    await expect.poll(() => stalled.frames.length).toBe(160)
   })
 
   it('whose device sends requests without reading the responses is paused', async () => {
@@ -520,7 +520,7 @@ describe('a connection', () => {
     await expect.poll(hasStopped, { interval: 250, timeout: 20_000 }).toBe(true)
     expect(handled).toBeLessThan(requests)
     silent.socket.resume()
-    await expect.poll(() => silent.messages.length, { timeout: 20_000 }).toBe(requests + 1)
+    await expect.poll(() => silent.messages.length).toBe(requests + 1)
   })
 
   it('whose device never reads again is closed although it still sends, and its KV is released', async () => {

@@ -33,13 +33,10 @@ it('a bridge reconnects after a broker refused its subscriptions, and then recei
   })
   const device = await mqttClient(url, 'device-a')
   await expect
-    .poll(
-      async () => {
-        await device.publishAsync(deviceTopic('default', 'a', 'state'), '{}', { qos: 1 })
-        return devices
-      },
-      { timeout: 10_000 },
-    )
+    .poll(async () => {
+      await device.publishAsync(deviceTopic('default', 'a', 'state'), '{}', { qos: 1 })
+      return devices
+    })
     .toContain('a')
   await device.endAsync()
   await control.close()

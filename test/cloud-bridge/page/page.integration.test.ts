@@ -136,9 +136,9 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
   it('shows the fleet, problems first, with only the rows in view, and filters and groups it', async () => {
     const { page, errors } = await visit(bridge.httpUrl)
     await page.locator('.table-rows .id').first().waitFor()
-    expect((await shownIds(page)).slice(0, 3)).toEqual(['agx-orin-05', 'orin-nano-04', 'phone-06'])
+    await expect.poll(async () => (await shownIds(page)).slice(0, 3)).toEqual(['agx-orin-05', 'orin-nano-04', 'phone-06'])
     await page.getByRole('button', { name: '1 lost' }).waitFor()
-    expect(await page.locator('.table').getAttribute('aria-rowcount')).toBe('67')
+    await expect.poll(() => page.locator('.table').getAttribute('aria-rowcount')).toBe('67')
     expect((await shownIds(page)).length).toBeLessThan(50)
     await takePicture(page, 'fleet')
     await page.evaluate('document.querySelector(".table-body").scrollTo(0, 1e6)')
@@ -146,10 +146,10 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
     await page.getByLabel('Filter').fill('site=lab')
     await expect.poll(() => shownIds(page)).toEqual(['agx-orin-05', 'orin-nano-04', 'orin-nano-03'])
     await page.getByLabel('Group by').selectOption('site')
-    expect(await page.locator('.table-rows .group').allInnerTexts()).toEqual(['site=lab 3'])
+    await expect.poll(() => page.locator('.table-rows .group').allInnerTexts()).toEqual(['site=lab 3'])
     await page.getByLabel('Filter').fill('')
     await page.getByRole('button', { name: '1 battery low' }).click()
-    expect(await shownIds(page)).toEqual(['phone-06'])
+    await expect.poll(() => shownIds(page)).toEqual(['phone-06'])
     expect(errors).toEqual([])
   })
 
@@ -161,15 +161,11 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
     })
     const { page, errors } = await visit(`${bridge.httpUrl}/#/device/orin-nano-03`, { colorScheme: 'dark' })
     await page.locator('.chart', { hasText: 'Temperature' }).locator('canvas').waitFor()
-    expect(await page.locator('.chart strong').allInnerTexts()).toEqual([
-      'Power',
-      'Temperature',
-      'Decoding',
-      'Link',
-      'Round trip',
-      'Load',
-    ])
-    expect(await page.locator('.chart', { hasText: 'Power' }).locator('.legend').innerText()).toMatch(/total\s+[\d.]+\s+VDD_IN/)
+    await expect
+      .poll(() => page.locator('.chart strong').allInnerTexts())
+      .toEqual(['Power', 'Temperature', 'Decoding', 'Link', 'Round trip', 'Load'])
+    const power = page.locator('.chart', { hasText: 'Power' })
+    await expect.poll(() => power.locator('.legend').innerText()).toMatch(/total\s+[\d.]+\s+VDD_IN/)
     await takePicture(page, 'device')
     await page.goto(`${bridge.httpUrl}/#/device/jetson-01`)
     await page.getByRole('link', { name: id }).waitFor()
@@ -197,10 +193,9 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
     const sketched = await ask(page, 'Please tell me how to grow roses in the garden.')
     expect(await traceOf(sketched)).toMatch(/Planned\s+(sketch|full)/)
     await page.goto(`${bridge.httpUrl}/#/answers`)
-    expect(await page.locator('.card .question').allInnerTexts()).toEqual([
-      'Please tell me how to grow roses in the garden.',
-      'Can you book a table for two?',
-    ])
+    await expect
+      .poll(() => page.locator('.card .question').allInnerTexts())
+      .toEqual(['Please tell me how to grow roses in the garden.', 'Can you book a table for two?'])
     await page.locator('.chart', { hasText: 'KV by tier' }).locator('canvas').waitFor()
     await takePicture(page, 'answers')
     expect(errors).toEqual([])
@@ -210,7 +205,7 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
     const { page, errors } = await visit(agents[0]!.apiUrl)
     await page.getByRole('heading', { name: 'jetson-01' }).waitFor()
     await page.locator('.chart').first().waitFor()
-    expect(await page.getByRole('navigation').innerText()).toMatch(/Device\s+Chat\s+Answers/)
+    await expect.poll(() => page.getByRole('navigation').innerText()).toMatch(/Device\s+Chat\s+Answers/)
     await page.getByRole('link', { name: 'Chat' }).click()
     await page.getByLabel('Max tokens').fill('40')
     await page.getByLabel('Mode').selectOption('private')
@@ -270,12 +265,12 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
     ])
     // In the hour between two pieces: the line of the sketch that is not covered waits.
     await recorded.getByText('Roses like the sun.').waitFor()
-    expect(await recorded.locator('.sketch li').allInnerTexts()).toEqual([hostile])
+    await expect.poll(() => recorded.locator('.sketch li').allInnerTexts()).toEqual([hostile])
     expect(await recorded.locator('p.figures').innerText()).toBe('answering …')
     await recorded.getByRole('button', { name: 'Show all' }).click()
     await expect.poll(() => recorded.locator('.answer').innerText()).toBe('Roses like the sun. And water.')
-    expect(await recorded.locator('.trace').innerText()).toMatch(/HAT rounds\s+2[\s\S]*Drafted\s+6, 4 accepted/)
-    expect(await recorded.locator('p.figures').innerText()).toContain('<img src=x onerror=alert(1)>\\u202e')
+    await expect.poll(() => recorded.locator('.trace').innerText()).toMatch(/HAT rounds\s+2[\s\S]*Drafted\s+6, 4 accepted/)
+    await expect.poll(() => recorded.locator('p.figures').innerText()).toContain('<img src=x onerror=alert(1)>\\u202e')
     expect(await page.locator('main img').count()).toBe(0)
     expect(await axeViolationsOf(page)).toEqual([])
 
@@ -319,9 +314,9 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
     const { page, errors } = await visit(bridge.httpUrl)
     await page.locator('.table-rows .id').first().waitFor()
     await page.keyboard.press('Tab')
-    expect(await page.evaluate('document.activeElement.textContent')).toContain('Skip to the content')
+    await expect.poll(() => page.evaluate<string>('document.activeElement.textContent')).toContain('Skip to the content')
     await page.keyboard.press('Enter')
-    expect(await page.evaluate('document.activeElement.id')).toBe('main')
+    await expect.poll(() => page.evaluate('document.activeElement.id')).toBe('main')
     const found: string[] = []
     const views = ['fleet', 'device/orin-nano-03', 'chat', 'answers', 'jobs', 'rollouts']
     const check = async (how: string) => {
@@ -361,12 +356,12 @@ describe.skipIf(skips)('the page in a browser', { timeout: 60_000 }, () => {
     await call(bridge, `/v1/jobs/${id}/cancel`, {})
     await job.getByText('canceled', { exact: true }).first().waitFor()
     const { events } = await call<{ events: unknown[] }>(bridge, `/v1/jobs/${id}/events`)
-    expect(await job.locator('.log li').count()).toBe(events.length)
+    await expect.poll(() => job.locator('.log li').count()).toBe(events.length)
     await list.getByText('Not up to date').waitFor({ state: 'detached' })
     await list.getByLabel('Filter').fill('site=attic')
     await expect.poll(() => shownIds(list)).toEqual(['agx-orin-05'])
     await list.getByLabel('Filter').fill('jetson ready')
-    await expect.poll(() => shownIds(list), { timeout: 20_000 }).toEqual(['jetson-01', 'jetson-02'])
+    await expect.poll(() => shownIds(list)).toEqual(['jetson-01', 'jetson-02'])
     await job.getByRole('button', { name: 'Submit again' }).click()
     await expect.poll(() => job.url()).not.toContain(id)
     expect((await call<JobDetails>(bridge, `/v1/jobs/${job.url().split('/').at(-1)}`)).retryOf).toBe(id)
@@ -400,12 +395,12 @@ describe.skipIf(skips)('the page of a bridge that requires keys', { timeout: 60_
 
     await logIn(keyOf('client'))
     await page.getByLabel('Question').waitFor()
-    expect(await views()).toMatch(/^Chat\s+Answers$/)
+    await expect.poll(views).toMatch(/^Chat\s+Answers$/)
     await page.getByRole('button', { name: 'Log out' }).click()
 
     await logIn(keyOf('viewer'))
     await page.getByRole('link', { name: 'orin-01' }).waitFor()
-    expect(await views()).toMatch(/^Fleet\s+Answers\s+Rollouts$/)
+    await expect.poll(views).toMatch(/^Fleet\s+Answers\s+Rollouts$/)
     await page.getByRole('link', { name: 'Rollouts' }).click()
     await page.getByText('1 waiting of 1').or(page.getByText('1 started of 1')).waitFor()
     expect(await page.getByRole('main').getByRole('button').count()).toBe(0)
@@ -443,7 +438,7 @@ describe.skipIf(skips)('the page of a bridge that requires keys', { timeout: 60_
     const url = await login('--browser')
     await page.goto(url)
     await page.getByRole('link', { name: 'orin-01' }).waitFor()
-    expect(await views()).toMatch(/^Fleet\s+Answers\s+Rollouts$/)
+    await expect.poll(views).toMatch(/^Fleet\s+Answers\s+Rollouts$/)
     expect(page.url()).not.toContain('login')
     const { page: other } = await visit(url)
     await other.getByText('the code of this URL was used').waitFor()

@@ -43,8 +43,8 @@ it('a bridge that is killed with 100 sketches out answers them all after its res
       onSketch: (left) => (sketched += left.length === lines.length ? 1 : 0),
     }),
   )
-  await expect.poll(() => sketched, { timeout: 20_000 }).toBe(100)
-  await expect.poll(() => held.length, { timeout: 20_000 }).toBeGreaterThan(0)
+  await expect.poll(() => sketched).toBe(100)
+  await expect.poll(() => held.length).toBeGreaterThan(0)
   await first.kill()
   const second = await start()
   try {

@@ -99,7 +99,7 @@ describe('answers of a bridge that devices expand', () => {
       stop.abort(new Error('left'))
     })
     await expect(world.ask('sketch', stop.signal)).rejects.toThrow('left')
-    await expect.poll(() => device.canceled.length, { timeout: 5_000 }).toBe(1)
+    await expect.poll(() => device.canceled.length).toBe(1)
   })
 })
 

@@ -36,7 +36,7 @@ async function stateOf(device: string): Promise<string | undefined> {
   return devices.find(({ id }) => id === device)?.state
 }
 const hasEnded = (id: string) =>
-  expect.poll(async () => (await show(id)).state, { timeout: 20_000 }).toMatch(/SUCCEEDED|FAILED|REJECTED|TIMED_OUT|CANCELED/)
+  expect.poll(async () => (await show(id)).state).toMatch(/SUCCEEDED|FAILED|REJECTED|TIMED_OUT|CANCELED/)
 
 const question = { prompt: 'Can you book a table', maxTokens: 12, seed: 3 }
 

@@ -28,7 +28,7 @@ it('hat.verify reports how much of a continuation the LLM would generate, in few
       const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
       const { id } = (await response.json()) as { id: string }
       const show = async () => (await (await fetch(`${url}/${id}`)).json()) as JobDetails
-      await expect.poll(async () => (await show()).state, { timeout: 20_000 }).toBe('SUCCEEDED')
+      await expect.poll(async () => (await show()).state).toBe('SUCCEEDED')
       return (await show()).result as Result
     }
     interface Verified {

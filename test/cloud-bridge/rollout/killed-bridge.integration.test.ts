@@ -95,23 +95,23 @@ it('a rollout survives a killed bridge and a device that vanishes, and an abort 
   }
   try {
     const set = ['create', 'config', '--set', 'heartbeat=30']
-    await expect.poll(async () => (await brim(...set, '--all', '--dry-run')).out.trim(), { timeout: 20_000 }).toBe('a\nb\nc\nd')
+    await expect.poll(async () => (await brim(...set, '--all', '--dry-run')).out.trim()).toBe('a\nb\nc\nd')
     const created = await brim(...set, '--all', '--first', '1', '--rate', '600/min')
     const id = created.out.trim()
     expect(created).toMatchObject({ code: 0, err: '' })
     // Once the first device has succeeded the others start, and are in the middle when the bridge is killed.
-    await expect.poll(() => statesOf(id), { timeout: 20_000 }).toBe('succeeded started started started')
-    await expect.poll(() => all.map(({ jobs }) => jobs.size), { timeout: 20_000 }).toEqual([1, 1, 1, 1])
+    await expect.poll(() => statesOf(id)).toBe('succeeded started started started')
+    await expect.poll(() => all.map(({ jobs }) => jobs.size)).toEqual([1, 1, 1, 1])
     await bridge.kill()
     isReleased = true
     bridge = await start()
     const watching = brim('status', id, '--watch')
-    await expect.poll(() => statesOf(id), { timeout: 10_000 }).toBe('succeeded succeeded succeeded started')
+    await expect.poll(() => statesOf(id)).toBe('succeeded succeeded succeeded started')
     expect((await brim('create', 'config', '--reset', '--device', 'd')).err).toContain(`takes part in, rollout ${id}`)
     expect(await brim('abort', id)).toMatchObject({ code: 0, out: expect.stringContaining('aborted: by anyone  4 of 4') })
     expect(await watching).toMatchObject({ code: 1, err: expect.stringContaining('3 of 4 devices succeeded') })
     expect(await statesOf(id)).toBe('succeeded succeeded succeeded canceled')
-    await expect.poll(() => [...d.canceled], { timeout: 20_000 }).toEqual([...d.jobs])
+    await expect.poll(() => [...d.canceled]).toEqual([...d.jobs])
     expect(all.map(({ jobs }) => jobs.size)).toEqual([1, 1, 1, 1])
     expect((await brim('list')).out).toContain('3/4')
     const { devices } = JSON.parse((await brim('status', '--json')).out) as Rollout

@@ -8,6 +8,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -15,7 +16,7 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { canLoad, jetPacksFor, neededByAll, runningGlibc } from '../../../core/kit/base/c-library.ts'
 import { readBinaryNeeds } from '../../../core/kit/base/elf.ts'
 import { release } from '../../../core/kit/base/version.ts'
@@ -29,6 +30,7 @@ const title = `brim-${release}-linux-${process.arch}`
 /** The id of the user `nobody`; nothing on the system belongs to it. */
 const nobodyId = 65534
 const isRoot = process.getuid?.() === 0
+const asNobody = isRoot ? ['setpriv', `--reuid=${nobodyId}`, `--regid=${nobodyId}`, '--clear-groups'] : []
 const needsLinux = isMissing('Linux, which archives are made for', process.platform === 'linux')
 
 let work: string
@@ -48,21 +50,23 @@ beforeAll(() => {
 afterAll(() => rmSync(work, { recursive: true, force: true }))
 
 /** Runs a program without anything of this environment but a few programs; as root, without a network and as the user `nobody`. */
-function runAlone(program: string, args: readonly string[], tools: readonly string[]) {
+function runAlone(program: string, args: readonly string[]) {
   const path = join(work, 'path')
   mkdirSync(path, { recursive: true })
-  for (const tool of ['sh', 'readlink', 'dirname', ...tools])
+  for (const tool of ['sh', 'readlink', 'dirname'])
     if (!existsSync(join(path, tool)))
       symlinkSync(execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim(), join(path, tool))
   const home = mkdtempSync(join(work, 'home-'))
   const temporary = join(home, 'tmp')
   mkdirSync(temporary)
   if (isRoot) for (const folder of [home, temporary]) chownSync(folder, nobodyId, nobodyId)
-  const clean = ['env', '-i', `HOME=${home}`, `TMPDIR=${temporary}`, `PATH=${path}`, program, ...args]
-  const asNobody = ['setpriv', `--reuid=${nobodyId}`, `--regid=${nobodyId}`, '--clear-groups', ...clean]
-  const alone = ['unshare', '--net', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh', ...asNobody]
-  const [file, ...rest] = isRoot ? alone : clean
-  return { home, ...spawnSync(file!, rest, { encoding: 'utf8' }) }
+  return { home, ...spawnAlone(['env', '-i', `HOME=${home}`, `TMPDIR=${temporary}`, `PATH=${path}`, program, ...args]) }
+}
+
+function spawnAlone(command: readonly string[], cwd?: string) {
+  const withoutNetwork = isRoot ? ['unshare', '--net', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh'] : []
+  const [file, ...args] = [...withoutNetwork, ...asNobody, ...command]
+  return spawnSync(file!, args, { cwd, encoding: 'utf8' })
 }
 
 describe.skipIf(needsLinux)('an archive', () => {
@@ -101,7 +105,7 @@ describe.skipIf(needsLinux)('an archive', () => {
 
   it('answers from a clean folder, as an unprivileged user, without a network and without another Node', () => {
     const brim = join(installed(), 'bin/brim')
-    const demo = runAlone(brim, ['demo', '--json', '--max-tokens', '32'], [])
+    const demo = runAlone(brim, ['demo', '--json', '--max-tokens', '32'])
     expect(demo.status, demo.stderr).toBe(0)
     const { answers } = JSON.parse(demo.stdout.trim().split('\n').at(-1) ?? '')
     expect(answers.map((answer: { mode: string }) => answer.mode)).toEqual(['hat', 'hat', 'hat', 'whole'])
@@ -119,9 +123,9 @@ describe.skipIf(needsLinux)('an archive', () => {
     expect(readdirSync(join(demo.home, 'tmp'))).toEqual([])
     const link = join(work, 'brim')
     symlinkSync(brim, link)
-    expect(runAlone(link, ['--help'], []).stdout).not.toMatch(/bench|simulat/)
+    expect(runAlone(link, ['--help']).stdout).not.toMatch(/bench|simulat/)
     for (const noun of ['bench', 'simulate']) {
-      const { status, stderr } = runAlone(link, [noun, '--help'], [])
+      const { status, stderr } = runAlone(link, [noun, '--help'])
       expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining(`"brim ${noun}" belongs to a checkout`) })
     }
     // As the archive for arm64 has it; this one is no library.
@@ -129,10 +133,10 @@ describe.skipIf(needsLinux)('an archive', () => {
     mkdirSync(dirname(plugin))
     writeFileSync(plugin, '')
     const bundle = join(installed(), 'bundles/demo-llm')
-    const onGpu = runAlone(link, ['model', 'run', bundle, '--prompt', 'hi', '--provider', 'webgpu'], [])
+    const onGpu = runAlone(link, ['model', 'run', bundle, '--prompt', 'hi', '--provider', 'webgpu'])
     rmSync(dirname(plugin), { recursive: true })
     expect({ status: onGpu.status, stderr: onGpu.stderr }).toEqual({ status: 1, stderr: expect.stringContaining(plugin) })
-    expect(runAlone(link, ['--version'], []).stdout).toMatch(new RegExp(`^${release.replaceAll('.', '\\.')}`))
+    expect(runAlone(link, ['--version']).stdout).toMatch(new RegExp(`^${release.replaceAll('.', '\\.')}`))
   })
 })
 
@@ -169,59 +173,48 @@ describe('the WebGPU plug-in of archives for arm64', () => {
 })
 
 describe.skipIf(needsLinux)('the npm package', () => {
-  it('answers where npm has installed it, and builds the demonstration bundle in the cache of its user', () => {
-    const modules = join(work, 'npm/node_modules')
-    mkdirSync(modules, { recursive: true })
-    execFileSync('tar', ['-xzf', join(work, `brim-${release}.tgz`), '-C', modules])
-    // In the place of what npm would download.
-    symlinkSync(join(installed(), 'node_modules'), join(modules, 'package/node_modules'))
-    const demo = runAlone(join(modules, 'package/bin/brim'), ['demo', '--json', '--max-tokens', '1'], ['env', 'node'])
-    expect(demo.status, demo.stderr).toBe(0)
-    expect(JSON.parse(demo.stdout.trim().split('\n').at(-1) ?? '').answers).toHaveLength(4)
-  })
-
-  it('is installed by npm into an empty folder of an ordinary user, and runs by npx', ({ skip, onTestFinished }) => {
+  it('is installed by npm into an empty folder of an ordinary user, and answers by npx without a network', () => {
     const app = join(work, 'app')
+    const tarball = join(work, `brim-${release}.tgz`)
     mkdirSync(app)
-    // A copy of a cache that may have gigabytes: not into memory, where temporary folders may be.
-    const cache = mkdtempSync('/var/tmp/brim-npm-cache-')
-    onTestFinished(() => rmSync(cache, { recursive: true, force: true }))
-    const npm = (...args: string[]) => execFileSync('npm', args, { encoding: 'utf8' }).trim()
-    if (existsSync(npm('config', 'get', 'cache'))) cpSync(npm('config', 'get', 'cache'), cache, { recursive: true })
-    if (isRoot) execFileSync('chown', ['-R', `${nobodyId}:${nobodyId}`, app, cache])
-    const asUser = isRoot ? ['setpriv', `--reuid=${nobodyId}`, `--regid=${nobodyId}`, '--clear-groups'] : []
-    const run = (...command: string[]) => {
-      const [file, ...args] = [
-        ...asUser,
-        'env',
-        '-i',
-        `HOME=${app}`,
-        `PATH=${process.env.PATH}`,
-        `npm_config_cache=${cache}`,
-        ...command,
-      ]
-      return spawnSync(file!, args, { cwd: app, encoding: 'utf8' })
-    }
-    const options = [
-      '--no-audit',
-      '--no-fund',
-      '--prefer-offline',
-      '--fetch-retries=0',
-      `--registry=${npm('config', 'get', 'registry')}`,
-    ]
-    // Without the compilation of better-sqlite3, which takes minutes: its result comes from this checkout.
-    const installed = run('npm', 'install', ...options, '--ignore-scripts', join(work, `brim-${release}.tgz`))
-    if (/ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTCACHED/.test(installed.stderr))
-      skip('no npm registry can be reached')
-    expect(installed.status, installed.stderr).toBe(0)
-    cpSync(join(root, 'node_modules/better-sqlite3/build'), join(app, 'node_modules/better-sqlite3/build'), { recursive: true })
-    const help = run('npx', '--no-install', 'brim', '--help')
-    expect(help.stdout).toContain('Usage: brim <command> [options]')
-    const demo = run('npx', '--no-install', 'brim', 'demo', '--json', '--max-tokens', '4')
+    if (isRoot) chownSync(app, nobodyId, nobodyId)
+    installByNpm(app, tarball)
+    const npx = (...args: string[]) =>
+      spawnAlone(['env', '-i', `HOME=${app}`, `PATH=${process.env.PATH}`, 'npx', '--no-install', 'brim', ...args], app)
+    expect(npx('--help').stdout).toContain('Usage: brim <command> [options]')
+    // It builds the demonstration bundle first, in the cache of its user.
+    const demo = npx('demo', '--json', '--max-tokens', '4')
     expect(demo.status, demo.stderr).toBe(0)
     const { answers } = JSON.parse(demo.stdout.trim().split('\n').at(-1) ?? '') as { answers: { identical: boolean }[] }
     expect(answers.map(({ identical }) => identical)).toEqual([true, true, true, true])
   }, 180_000)
+
+  /** Where no registry can be reached, the archive's packages are in the place of what npm would download. */
+  function installByNpm(app: string, tarball: string): void {
+    // A copy of a cache that may have gigabytes: not into memory, where temporary folders may be.
+    const cache = mkdtempSync('/var/tmp/brim-npm-cache-')
+    onTestFinished(() => rmSync(cache, { recursive: true, force: true }))
+    const config = (key: string) => execFileSync('npm', ['config', 'get', key], { encoding: 'utf8' }).trim()
+    if (existsSync(config('cache'))) cpSync(config('cache'), cache, { recursive: true })
+    if (isRoot) execFileSync('chown', ['-R', `${nobodyId}:${nobodyId}`, cache])
+    // Without the compilation of better-sqlite3, which takes minutes: its result comes from this checkout.
+    const options = ['--no-audit', '--no-fund', '--prefer-offline', '--fetch-retries=0', '--ignore-scripts']
+    const environment = ['-i', `HOME=${app}`, `PATH=${process.env.PATH}`, `npm_config_cache=${cache}`]
+    const npm = ['npm', 'install', ...options, `--registry=${config('registry')}`, tarball]
+    const [file, ...args] = [...asNobody, 'env', ...environment, ...npm]
+    const { status, stderr } = spawnSync(file!, args, { cwd: app, encoding: 'utf8' })
+    const modules = join(app, 'node_modules')
+    if (/ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENOTCACHED/.test(stderr)) {
+      mkdirSync(join(modules, '.bin'), { recursive: true })
+      execFileSync('tar', ['-xzf', tarball, '-C', modules])
+      renameSync(join(modules, 'package'), join(modules, 'brim'))
+      symlinkSync(join(installed(), 'node_modules'), join(modules, 'brim/node_modules'))
+      symlinkSync('../brim/bin/brim', join(modules, '.bin/brim'))
+      return
+    }
+    expect(status, stderr).toBe(0)
+    cpSync(join(root, 'node_modules/better-sqlite3/build'), join(modules, 'better-sqlite3/build'), { recursive: true })
+  }
 })
 
 const cannotInstall = isMissing('dpkg, as root', isRoot && spawnSync('dpkg', ['--version']).status === 0)

@@ -113,7 +113,8 @@ async function expectIndependentRows(
     }),
     // One more than a tile of queries; the last position of the context; few rows of several streams, whose heads attention reads as rows.
     {
-      numRuns: 3,
+      // One of them random.
+      numRuns: 4,
       examples: [
         [[{ sizes: [65, 1, 129] }]],
         [[{ sizes: [2] }, { sizes: [length - 1] }]],

@@ -107,6 +107,7 @@ describe('a bad grammar is refused by name, and answers beside it go on', () => 
     ['size', schemaOf({ enum: ['x'.repeat(200_000)] }), 'GRAMMAR_TOO_COMPLEX', /128 KiB/],
     ['depth', schemaOf(deep), 'GRAMMAR_TOO_COMPLEX', /64 deep/],
     ['memory', { kind: 'ebnf', text: `root ::= ${'('.repeat(9_000)}"a"${')*'.repeat(9_000)}` }, 'GRAMMAR_TOO_COMPLEX', /./],
+    ['repetition', { kind: 'regex', pattern: `(${'a?'.repeat(30_000)}){9999}` }, 'GRAMMAR_TOO_COMPLEX', /./],
   ])('%s', async (_, grammar, code, message) => {
     await withConstraint({ kind: 'regex', pattern: '[a-z]+' }, async (beside) => {
       const before = await beside.after([idsOf('abc')])

@@ -45,14 +45,14 @@ describe('a client that stalls', () => {
     await using stalled = await toStalledReader(new AbortController().signal)
     const isSent = await startSend(stalled)
     stalled.reader.resume()
-    await expect.poll(isSent, { timeout: 10_000 }).toBe(true)
+    await expect.poll(isSent).toBe(true)
   })
 
   it('delays the stream until it disconnects', async () => {
     await using stalled = await toStalledReader(new AbortController().signal)
     const isSent = await startSend(stalled)
     stalled.reader.destroy()
-    await expect.poll(isSent, { timeout: 10_000 }).toBe(true)
+    await expect.poll(isSent).toBe(true)
     await expect(stalled.stream.send({ text: muchText })).resolves.toBeUndefined()
   })
 
@@ -61,7 +61,7 @@ describe('a client that stalls', () => {
     await using stalled = await toStalledReader(stop.signal)
     const isSent = await startSend(stalled)
     stop.abort()
-    await expect.poll(isSent, { timeout: 10_000 }).toBe(true)
+    await expect.poll(isSent).toBe(true)
     await expect(stalled.stream.send({ text: muchText })).resolves.toBeUndefined()
   })
 })

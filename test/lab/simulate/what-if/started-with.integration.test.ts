@@ -57,7 +57,7 @@ it('agents and a bridge start with the files of what-if, and draft no longer tha
       '--json',
     ]
     started.push(run([program, 'run', '--config', join(dir.path, `${program}.yaml`), ...options, ...more], io))
-    await expect.poll(() => err() + out(), { timeout: 15_000 }).toContain('"ready"')
+    await expect.poll(() => err() + out()).toContain('"ready"')
     return JSON.parse(out().split('\n')[0]!) as Record<string, string>
   }
   try {
