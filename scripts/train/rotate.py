@@ -8,7 +8,7 @@ then turned by the key, and what adds to them is, too: nothing is computed at ru
 
 Then it is the attacker: estimates the key by the public weights, from a checkpoint whose weights a fine-tuning has changed by --changes of
 their size, and from rows of known tokens. Prints JSON lines: `error` is the distance from the key over its size, 1.4 for a guess.
-ADR 43 says why Brim does not offer this.
+ADR 45 says why Brim does not offer this.
 """
 
 import argparse
