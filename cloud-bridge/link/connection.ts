@@ -57,6 +57,8 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   let answerProbe: ((bytes: Uint8Array) => void) | undefined
   /** Whether anything has arrived since the last ping. */
   let isAlive = true
+  let pingedMs = 0
+  let rttMs: number | undefined
   /** Bytes of frames that wait for their turn or are being computed. */
   let pendingBytes = 0
   const closed = new AbortController()
@@ -121,6 +123,9 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
       device,
       get rates() {
         return rates
+      },
+      get rttMs() {
+        return rttMs
       },
       send: (bytes) => socket.send(bytes, onSent),
       advise: (session, chunkTokens) => send({ type: 'advice', session: sessionHex(session), chunkTokens }),
@@ -189,6 +194,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
         return socket.terminate()
       }
       isAlive = false
+      pingedMs = clock.nowMs()
       socket.ping()
     }
   }
@@ -213,6 +219,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   socket.on('ping', controlFlow)
   socket.on('pong', () => {
     isAlive = true
+    rttMs = clock.nowMs() - pingedMs
   })
   socket.on('error', (err) => logger.warn({ err }, 'WebSocket error'))
   void requireHello()

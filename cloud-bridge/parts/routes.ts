@@ -49,8 +49,10 @@ export function servingRoutes(
         jobs: { dispatchMs: jobs.queue.dispatchMs },
       }),
       steps: () => steps.list(),
+      served: answers.now,
       metrics: metrics.text,
       node,
+      clock,
     }),
     answerRoutes({
       served: { models, nextSeed, requestLimits: config.limits },

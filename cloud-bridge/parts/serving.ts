@@ -8,6 +8,8 @@ import { version } from '../../core/kit/base/version.ts'
 import type { Manifest } from '../../core/model/bundle/manifest.ts'
 import type { ShownComputing } from '../../core/wire/protocol/computing.ts'
 import type { Health } from '../../core/wire/protocol/http/bridge.ts'
+import type { ServedNow } from '../../core/wire/protocol/http/served-now.ts'
+import { servedNow } from '../hat/served-now.ts'
 import { AnswerStarts } from '../llm/answer-starts.ts'
 import { bridgeEndpoint } from '../llm/endpoint.ts'
 import { resumable } from '../llm/journalled-endpoint.ts'
@@ -30,6 +32,8 @@ export interface ServedAnswers {
   readonly meter: AnswerMeter
   readonly inProgress: AnswersInProgress
   readonly upstreams: () => readonly UpstreamView[]
+  /** With the HAT sessions, whose answers devices make. */
+  readonly now: () => ServedNow
 }
 
 export interface OpenServing {
@@ -99,6 +103,7 @@ export async function openServing(
       meter: new AnswerMeter(clock),
       inProgress: new AnswersInProgress('this bridge'),
       upstreams: () => upstreams.views,
+      now: () => servedNow(sessions.list(), servings),
     },
     load: () => ({
       version,
