@@ -8,6 +8,7 @@ import { firstNonFiniteRow, type States } from '../../core/wire/protocol/states.
 import type { AppendResult, Rows } from '../serving/pending-rows.ts'
 import type { Stream } from '../serving/stream.ts'
 import { ReplyCache } from './reply-cache.ts'
+import { RoundCounts } from './round-counts.ts'
 
 export interface SessionOptions {
   readonly id: bigint
@@ -31,6 +32,7 @@ export interface Session {
   readonly epoch: number
   /** Frames that wait or are being computed. */
   readonly pending: number
+  readonly counts: Readonly<Pick<RoundCounts, 'rounds' | 'drafted' | 'accepted'>>
   /** Handles frames in the order of the calls; resolves when this one has been answered or dropped. */
   receive(frame: Frame, receivedMs: number): Promise<void>
   /** Sends the device a fault, then ends. */
@@ -45,6 +47,7 @@ export interface Session {
 export function createSession(options: SessionOptions): Session {
   const { id, epoch, width, coders, limits, stream, clock } = options
   const replies = new ReplyCache((bytes) => stream.hold(bytes))
+  const counts = new RoundCounts()
   let repeats = 0
   let lastSeq: number | undefined
   /** First position and rows of the last frame, if it contained a tree of which no row has been kept yet. */
@@ -114,6 +117,7 @@ export function createSession(options: SessionOptions): Session {
     const reply = replyTo(frame, deep, receivedMs)
     lastSeq = seq
     replies.add(seq, reply)
+    counts.add(frame)
     options.send(reply)
   }
 
@@ -143,6 +147,7 @@ export function createSession(options: SessionOptions): Session {
   return {
     id,
     epoch,
+    counts,
     get pending() {
       return pending
     },

@@ -8,10 +8,12 @@ import { sessionRefusal, sessionRetryMs } from '../../core/policy/admission/sess
 import { ChunkAdvice, type ChunkAdviceOptions, type DeviceRates } from '../../core/policy/hat/chunk-advice.ts'
 import { encodeFault, type Fault } from '../../core/wire/protocol/fault.ts'
 import { decodeFrame, type Frame, peekFrame, rowBytes, type Wire } from '../../core/wire/protocol/frame.ts'
+import type { HatSession } from '../../core/wire/protocol/http/served-now.ts'
 import { noModelId, sessionHex } from '../../core/wire/protocol/messages.ts'
 import type { StateCoders } from '../../core/wire/protocol/row-coder.ts'
 import type { OpenedStream, Resume, Serving } from '../serving/serving.ts'
 import type { Stream } from '../serving/stream.ts'
+import { sessionView } from './served-now.ts'
 import { createSession, type Session, type SessionOptions } from './session.ts'
 
 /** What sessions need of a device's connection. */
@@ -19,6 +21,8 @@ export interface Peer {
   readonly device: string
   /** The rates that the device reported last; undefined before its first report. */
   readonly rates: DeviceRates | undefined
+  /** Of the link; undefined before the first measurement. */
+  readonly rttMs: number | undefined
   /** Never throws; drops what can no longer be sent. */
   send(bytes: Uint8Array): void
   /** Sends the device a new chunk size, in tokens of a prompt per frame. */
@@ -74,6 +78,8 @@ export interface Sessions {
   readonly count: number
   /** Of one device, those that are being opened included. */
   countOf(device: string): number
+  /** Those that are open, in the order in which they began. */
+  list(): HatSession[]
   /** Ids of the tables that rows may be coded by. */
   readonly codings: readonly string[]
   /** @param modelId that the device asks for */
@@ -101,6 +107,7 @@ interface Entry {
   readonly log: Logger
   readonly span: Span
   readonly startedMs: number
+  readonly bytes: { up: number; down: number }
   usedMs: number
   /** Up to the first states that the device asked for. */
   promptTokens?: number
@@ -110,6 +117,7 @@ interface Entry {
 
 export function createSessions(options: SessionsOptions): Sessions {
   const { models, limits, clock, logger, tracer = passingTracer } = options
+  const modelIds = new Map([...models].map(([modelId, model]) => [model, modelId]))
   const entries = new Map<bigint, Entry>()
   /** Sessions whose ids devices have chosen, until they are open or refused. */
   const opening = new Map<bigint, { readonly peer: Peer; readonly done: Promise<OpenResult> }>()
@@ -228,7 +236,10 @@ export function createSessions(options: SessionsOptions): Sessions {
       limits: { ...limits, contextLimit },
       stream,
       clock,
-      send: peer.send.bind(peer),
+      send(bytes) {
+        entry.bytes.down += bytes.byteLength
+        peer.send(bytes)
+      },
       onFault(fault, err) {
         log.warn({ fault, err }, 'session ended by a fault')
         entry.fault = fault
@@ -238,7 +249,8 @@ export function createSessions(options: SessionsOptions): Sessions {
     const chunks = new ChunkAdvice({ ...model.chunks, bytesPerToken: rowBytes(wire, width, coders?.up) })
     chunks.revise(peer.rates)
     const startedMs = clock.nowMs()
-    const entry: Entry = { session, model, stream, peer, chunks, log, span, startedMs, usedMs: startedMs }
+    const bytes = { up: 0, down: 0 }
+    const entry: Entry = { session, model, stream, peer, chunks, log, span, startedMs, bytes, usedMs: startedMs }
     entries.set(id, entry)
     changeCount(peer, 1)
     expiring ??= expireSessions()
@@ -261,6 +273,7 @@ export function createSessions(options: SessionsOptions): Sessions {
       return entries.size
     },
     countOf: (device) => counts.get(device) ?? 0,
+    list: () => [...entries.values()].flatMap((entry) => sessionView(entry, modelIds.get(entry.model)!) ?? []),
     codings: [...models.values()].flatMap(({ coders }) => (coders ? [coders.id] : [])),
     async open(peer, modelId, openOptions = {}) {
       const { id } = openOptions
@@ -291,6 +304,7 @@ export function createSessions(options: SessionsOptions): Sessions {
         const message = `session ${sessionHex(frame.session)} of epoch ${frame.epoch} is not open on this connection`
         return peer.send(encodeFault(frame, { code: 'SESSION_UNKNOWN', message }))
       }
+      entry.bytes.up += bytes.byteLength
       entry.usedMs = clock.nowMs()
       if (frame.want > 0) entry.promptTokens ??= frame.base + frame.n
       await entry.session.receive(frame, receivedMs)

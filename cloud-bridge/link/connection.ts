@@ -61,6 +61,8 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   let answerProbe: ((bytes: Uint8Array) => void) | undefined
   /** Whether anything has arrived since the last ping. */
   let isAlive = true
+  let pingedMs = 0
+  let rttMs: number | undefined
   /** Bytes of frames that wait for their turn or are being computed. */
   let pendingBytes = 0
   const closed = new AbortController()
@@ -125,6 +127,9 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
       device,
       get rates() {
         return rates
+      },
+      get rttMs() {
+        return rttMs
       },
       send: (bytes) => socket.send(bytes, onSent),
       advise: (session, chunkTokens) => send({ type: 'advice', session: sessionHex(session), chunkTokens }),
@@ -194,6 +199,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
         return socket.terminate()
       }
       isAlive = false
+      pingedMs = clock.nowMs()
       socket.ping()
     }
   }
@@ -218,6 +224,7 @@ export function serveConnection(socket: WebSocket, options: ConnectionOptions): 
   socket.on('ping', controlFlow)
   socket.on('pong', () => {
     isAlive = true
+    rttMs = clock.nowMs() - pingedMs
   })
   socket.on('error', (err) => logger.warn({ err }, 'WebSocket error'))
   void requireHello()

@@ -183,7 +183,9 @@ function Pice({ turn: { report } }: Props) {
     <Facts
       of={{
         Planned: [pice.mode, pice.reason].filter(Boolean).join(': '),
-        Foreseen: `${compact(pice.foreseenTokens)} tokens; in full ${seconds(pice.fullS)}, sketched ${seconds(pice.predictedS)}`,
+        Foreseen:
+          pice.foreseenTokens !== null &&
+          `${compact(pice.foreseenTokens)} tokens; in full ${seconds(pice.fullS)}, sketched ${seconds(pice.predictedS)}`,
         Sketch: `${pice.sketchLines} lines, ${pice.sketchTokens} tokens`,
         Sentences: `${pice.expandedSentences} by devices, ${pice.completedSentences} by the bridge`,
         Tokens: `${pice.cloudTokens} in the cloud, ${pice.edgeTokens} on devices`,

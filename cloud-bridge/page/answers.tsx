@@ -12,6 +12,7 @@ import { useModel, usePolled, useSession, useTask } from './model.ts'
 import { Facts, Notice, Stale } from './parts.tsx'
 import { Replay } from './replay.tsx'
 import type { ReplayModel } from './replay-model.ts'
+import { ServedNowView } from './served-now.tsx'
 import type { ChartData } from './telemetry-series.ts'
 
 interface Props {
@@ -34,6 +35,7 @@ export function AnswersPage({ chat, replay, metrics }: Props) {
         <TurnCard turn={turn} isOpen key={chat.turns.length - at} />
       ))}
       <Replay replay={replay} />
+      {metrics && isOperator && <ServedNowView />}
       {metrics && isOperator && <Expansions />}
       {metrics && <Serving metrics={metrics} />}
     </section>

@@ -21,6 +21,11 @@ export interface User {
   readonly role: KeyRole | 'owner'
 }
 
+/** A login that its user has not agreed to. */
+export interface OfferedLogin extends User {
+  readonly token: string
+}
+
 const keyName = 'brim-key'
 const backOff = { firstMs: 500, maxMs: 10_000 }
 
@@ -45,10 +50,12 @@ export class PageApi {
     return { name: 'key of the agent', role: 'owner' }
   }
 
-  /** With the code that “brim login --browser” has put into the URL. @throws RequestFailed */
-  async exchange(code: string): Promise<void> {
+  /** The login of a code that “brim login --browser” has put into a URL; it is not used yet. @throws RequestFailed */
+  async exchange(code: string): Promise<OfferedLogin> {
     const init = { method: 'POST', body: JSON.stringify({ code }) }
-    this.key = ((await (await this.send('/v1/browser-logins/exchange', init)).json()) as { token: string }).token
+    const { token } = (await (await this.send('/v1/browser-logins/exchange', init)).json()) as { token: string }
+    const whoami = await this.send('/v1/whoami', { headers: { authorization: `Bearer ${token}` } })
+    return { ...((await whoami.json()) as Whoami), token }
   }
 
   /** Absent: none is sent. */
@@ -73,14 +80,15 @@ export class PageApi {
   async send(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = new Headers(init.headers)
     if (init.body) headers.set('content-type', 'application/json')
-    if (this.key !== undefined) headers.set('authorization', `Bearer ${this.key}`)
+    const isOwnKey = this.key !== undefined && !headers.has('authorization')
+    if (isOwnKey) headers.set('authorization', `Bearer ${this.key}`)
     const response = await fetch(path, { ...init, headers }).catch((error: unknown) => {
       init.signal?.throwIfAborted()
       throw new RequestFailed(0, { message: `the ${this.server} does not respond`, code: String(error) })
     })
     if (response.ok) return response
     const body = (await response.json().catch(() => undefined)) as ErrorResponse | undefined
-    if (response.status === 401) this.onRefused()
+    if (response.status === 401 && isOwnKey) this.onRefused()
     throw new RequestFailed(response.status, body?.error ?? { message: `status ${response.status}` })
   }
 

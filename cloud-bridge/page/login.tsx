@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import type { OfferedLogin, User } from './api.ts'
 import { Notice } from './parts.tsx'
 
 interface Props {
@@ -38,3 +39,31 @@ export function LoginForm({ server, problem, onKey }: Props) {
     </main>
   )
 }
+
+interface OfferProps {
+  readonly offered: OfferedLogin
+  /** Null: this tab is not logged in. */
+  readonly present: User | null
+  accept(key: string): void
+  decline(): void
+}
+
+/** Asks before a URL logs this tab in: its user could otherwise act with another's login unawares. */
+export const LoginOffer = ({ offered: { name, role, token }, present, accept, decline }: OfferProps) => (
+  <main class="login">
+    <section class="card">
+      <h1>
+        Log in as <b>{name}</b> ({role})?
+      </h1>
+      <p>The URL that was opened has this login. Use it if you have made it just now, with “brim login --browser”.</p>
+      <p class="bar">
+        <button type="button" class="main" onClick={() => accept(token)}>
+          Log in
+        </button>
+        <button type="button" onClick={decline}>
+          {present ? `Stay ${present.name}` : 'Do not log in'}
+        </button>
+      </p>
+    </section>
+  </main>
+)

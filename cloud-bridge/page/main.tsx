@@ -1,7 +1,7 @@
 import { render } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks'
 import { AnswersPage } from './answers.tsx'
-import { errorText, PageApi, RequestFailed, type User } from './api.ts'
+import { errorText, type OfferedLogin, PageApi, RequestFailed, type User } from './api.ts'
 import { ChatPage } from './chat.tsx'
 import { ChatModel } from './chat-model.ts'
 import { DevicePage } from './device.tsx'
@@ -9,7 +9,7 @@ import { DisclosuresPage } from './disclosures.tsx'
 import { FleetPage } from './fleet.tsx'
 import { FleetModel } from './fleet-model.ts'
 import { JobPage, JobsPage } from './jobs.tsx'
-import { LoginForm } from './login.tsx'
+import { LoginForm, LoginOffer } from './login.tsx'
 import { MetricsModel } from './metrics.ts'
 import { SessionContext, useTask } from './model.ts'
 import { OwnDevicePage } from './own-device.tsx'
@@ -44,21 +44,21 @@ const routeOf = (hash: string) => hash.replace(/^#\//, '').split('/') as [view: 
 const codeOf = (hash: string) => /^#\/login\/([\w.-]+)$/.exec(hash)?.[1]
 
 /** The code of “brim login --browser” is taken out of the URL before it is used: it would stay in the history. */
-async function exchangeCode(): Promise<void> {
+function takeCode(): string | undefined {
   const code = codeOf(location.hash)
-  if (code === undefined) return
-  history.replaceState(null, '', '#/')
-  await api.exchange(code)
+  if (code !== undefined) history.replaceState(null, '', '#/')
+  return code
 }
 
 function App() {
   /** Null: a key is needed. */
   const [user, setUser] = useState<User | null>()
+  const [offered, setOffered] = useState<OfferedLogin>()
   const [problem, setProblem] = useState<string>()
   async function logIn(key?: string) {
     if (key !== undefined) api.key = key
+    setOffered(undefined)
     try {
-      await exchangeCode()
       setUser((await api.login()) ?? null)
       setProblem(undefined)
     } catch (error) {
@@ -67,6 +67,14 @@ function App() {
       setUser(null)
     }
   }
+  /** A stranger may have made the URL: its login is used if the user agrees, and the present one lasts until then. */
+  async function enter() {
+    const code = takeCode()
+    const offer = code === undefined ? undefined : await api.exchange(code).catch(errorText)
+    await logIn()
+    if (typeof offer === 'string') setProblem(offer)
+    else setOffered(offer)
+  }
   function leave(why?: string) {
     api.key = undefined
     setUser(null)
@@ -74,18 +82,30 @@ function App() {
   }
   useEffect(() => {
     api.onRefused = () => leave('the server does not accept this key')
-    const enter = () => {
-      if (codeOf(location.hash) !== undefined) void logIn()
+    const enterByUrl = () => {
+      if (codeOf(location.hash) !== undefined) void enter()
     }
-    addEventListener('hashchange', enter)
-    void logIn()
-    return () => removeEventListener('hashchange', enter)
+    addEventListener('hashchange', enterByUrl)
+    void enter()
+    return () => removeEventListener('hashchange', enterByUrl)
   }, [])
   if (user === undefined) return null
-  return user ? <Views user={user} leave={() => leave()} /> : <LoginForm server={api.server} problem={problem} onKey={logIn} />
+  if (offered) return <LoginOffer offered={offered} present={user} accept={logIn} decline={() => setOffered(undefined)} />
+  return user ? (
+    <Views user={user} problem={problem} leave={() => leave()} />
+  ) : (
+    <LoginForm server={api.server} problem={problem} onKey={logIn} />
+  )
 }
 
-function Views({ user: { name, role }, leave }: { readonly user: User; readonly leave: () => void }) {
+interface ViewsProps {
+  readonly user: User
+  /** Of a login that was offered. */
+  readonly problem: string | undefined
+  leave(): void
+}
+
+function Views({ user: { name, role }, problem, leave }: ViewsProps) {
   const views = viewsOf(role)
   const [[view, id = ''], setRoute] = useState(() => routeOf(location.hash))
   useEffect(() => {
@@ -142,6 +162,7 @@ function Views({ user: { name, role }, leave }: { readonly user: User; readonly 
       </header>
       {/* It scrolls, so that it can be reached by keys where nothing in it can. */}
       <main id="main" tabIndex={0}>
+        <Notice text={problem} isProblem />
         {shownView()}
       </main>
     </SessionContext.Provider>

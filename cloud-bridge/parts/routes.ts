@@ -53,10 +53,12 @@ export function servingRoutes(
         jobs: { dispatchMs: jobs.queue.dispatchMs },
       }),
       steps: () => steps.list(),
+      served: answers.now,
       metrics: metrics.text,
       node,
       onEnd,
       id: config.id,
+      clock,
     }),
     answerRoutes({
       served: { models, nextSeed, requestLimits: config.limits },

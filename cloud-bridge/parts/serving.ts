@@ -6,6 +6,8 @@ import { generalPrompts } from '../../core/answer/sketch/prompts.ts'
 import { version } from '../../core/kit/base/version.ts'
 import type { ShownComputing } from '../../core/wire/protocol/computing.ts'
 import type { Health } from '../../core/wire/protocol/http/bridge.ts'
+import type { ServedNow } from '../../core/wire/protocol/http/served-now.ts'
+import { servedNow } from '../hat/served-now.ts'
 import { AnswerStarts } from '../llm/answer-starts.ts'
 import { resumable } from '../llm/journalled-endpoint.ts'
 import { ResumableAnswers, type ResumableModel } from '../llm/resumable-answers.ts'
@@ -25,6 +27,8 @@ export interface ServedAnswers {
   readonly meter: AnswerMeter
   readonly inProgress: AnswersInProgress
   readonly upstreams: () => readonly UpstreamView[]
+  /** With the HAT sessions, whose answers devices make. */
+  readonly now: () => ServedNow
 }
 
 export interface OpenServing {
@@ -51,7 +55,7 @@ export async function openServing(
   variant: BridgeVariant,
 ): Promise<OpenServing> {
   const { config, clock } = base
-  const { opened, serving, steps, sessions, plane, llms } = middle
+  const { opened, servings, serving, steps, sessions, plane, llms } = middle
   middle.onCount(announce.trigger)
   const startedMs = clock.nowMs()
   const sketching = openSketching(base, expansions, variant.sketches)
@@ -89,6 +93,7 @@ export async function openServing(
       meter: new AnswerMeter(clock),
       inProgress: new AnswersInProgress('this bridge'),
       upstreams: () => llms.upstreams.views,
+      now: () => servedNow(sessions.list(), servings),
     },
     load: () => ({
       version,

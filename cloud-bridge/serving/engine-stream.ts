@@ -3,6 +3,7 @@ import { BrimError } from '../../core/kit/base/errors.ts'
 import type { Sequence } from '../../core/model/engine/contract.ts'
 import type { ServedStream } from '../../core/policy/serving/served-stream.ts'
 import type { FailureReason, FoundRows, ServingInput } from '../../core/policy/serving/serving-events.ts'
+import { type StreamView, streamView } from '../../core/policy/serving/stream-view.ts'
 import type { PageKeys } from './page-keys.ts'
 import type { ItemResult, ModelItem } from './served-model.ts'
 import { StreamKv, type StreamKvHost } from './stream-kv.ts'
@@ -53,6 +54,12 @@ export abstract class EngineStream {
   /** Whether its rows are in the memory, and no step or transfer uses them. */
   protected get isResident(): boolean {
     return !this.isInStep && this.#host.served(this.id)?.place === 'resident'
+  }
+
+  /** What operators see of it; undefined: it closes. */
+  view(): StreamView | undefined {
+    const served = this.#host.served(this.id)
+    return served && !served.isClosing ? streamView(served, this.#host.clock.nowMs()) : undefined
   }
 
   /** The first `count` waiting rows. */

@@ -17,7 +17,7 @@ import type { SlowTier } from './slow-tier.ts'
 import { StepLoop } from './step-loop.ts'
 import { type RowHost, RowStream, type Stream } from './stream.ts'
 import { longestPrefix, type TokenPrefix } from './token-prefixes.ts'
-import { ModelTokenStream, type TokenHost, type TokenStream, type TokenStreamRequest } from './token-stream.ts'
+import { type AnswerView, ModelTokenStream, type TokenHost, type TokenStream, type TokenStreamRequest } from './token-stream.ts'
 
 export interface ServingOptions {
   readonly model: ServedModel
@@ -74,6 +74,8 @@ export interface Serving {
   /** Streams that were preempted, and bytes of KV that went to the slow tier and back, since the start. */
   readonly transfers: { readonly preemptions: number; readonly savedBytes: number; readonly loadedBytes: number }
   readonly waitingAnswers: number
+  /** Those that wait or are generated, in the order in which they began. */
+  answers(): AnswerView[]
   /** The longest answer that the memory holds, prompt included; 0 where the model serves none. */
   readonly maxPositions: number
   /** Why the owner gets no more KV memory, for a message. */
@@ -219,6 +221,7 @@ export function createServing({ model, policy, step, clock, logger, onStep, metr
     get waitingAnswers() {
       return machine.waitingAnswers
     },
+    answers: () => [...tokenStreams].flatMap((stream) => stream.view() ?? []),
     maxPositions: model.tokens ? positionsWithin(budgetBytes, limitsOf(model.tokens)) : 0,
     shortageOf: (owner) => machine.memory.shortageOf(owner),
     async open(owner, resume) {

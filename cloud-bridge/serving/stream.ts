@@ -1,6 +1,7 @@
 import type { Sequence } from '../../core/model/engine/contract.ts'
 import { clientOf } from '../../core/policy/fairness/client.ts'
 import { phaseOf } from '../../core/policy/serving/phase.ts'
+import type { StreamView } from '../../core/policy/serving/stream-view.ts'
 import { type EngineHost, EngineStream, streamClosed } from './engine-stream.ts'
 import { type AppendResult, PendingRows, type Rows, selectedCount } from './pending-rows.ts'
 import type { ItemResult, RowItem } from './served-model.ts'
@@ -38,6 +39,8 @@ export interface Stream {
    * @param tokensPerS finite, > 0 @param unread tokens that the reader has and has not read, >= 0
    */
   report(tokensPerS: number, unread: number): void
+  /** What operators see of it; undefined: it closes. */
+  view(): StreamView | undefined
   /** Cancels what waits, lets a running step finish, releases the KV. */
   close(): Promise<void>
 }

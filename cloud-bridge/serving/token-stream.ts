@@ -9,6 +9,7 @@ import { clientOf } from '../../core/policy/fairness/client.ts'
 import { DrainRate } from '../../core/policy/serving/drain-rate.ts'
 import { loadsRather } from '../../core/policy/serving/prefix-reuse.ts'
 import { readingTokensPerS } from '../../core/policy/serving/reader.ts'
+import type { StreamView } from '../../core/policy/serving/stream-view.ts'
 import { type EngineHost, EngineStream, streamClosed } from './engine-stream.ts'
 import { PageKeys } from './page-keys.ts'
 import type { ItemResult, TokenItem } from './served-model.ts'
@@ -53,6 +54,12 @@ export interface TokenStream {
   next(): Promise<NextTokens>
   /** Stops after the running step at the latest, and releases the KV or caches it. */
   close(): Promise<void>
+}
+
+/** What operators see of an answer. */
+export interface AnswerView extends StreamView {
+  readonly client: string
+  readonly generatedTokens: number
 }
 
 export interface TokenHost extends EngineHost {
@@ -162,6 +169,12 @@ export class ModelTokenStream extends EngineStream implements TokenStream {
     const { tokensPerS } = this.#drain
     if (tokensPerS !== undefined && this.#request.tokensPerS === undefined && !this.closing)
       this.#host.feed({ kind: 'rate', stream: this.id, tokensPerS })
+  }
+
+  override view(): AnswerView | undefined {
+    const view = super.view()
+    const generatedTokens = this.#answer.length - this.#request.answered.length
+    return view && { client: clientOf(this.owner), ...view, generatedTokens }
   }
 
   /** When it closes, its KV is released rather than cached. */

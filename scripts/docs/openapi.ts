@@ -17,6 +17,7 @@ import { ErrorResponse } from '../../core/wire/protocol/http/error-response.ts'
 import { JobDetails, JobSummary, StoredJobEvent, Submitted } from '../../core/wire/protocol/http/jobs.ts'
 import type { Operation, RequiredAccess } from '../../core/wire/protocol/http/operation.ts'
 import { allOperations } from '../../core/wire/protocol/http/operations.ts'
+import { HatSession, ServedAnswer, ServedNow } from '../../core/wire/protocol/http/served-now.ts'
 import { WhatIfFact } from '../../core/wire/protocol/http/what-if.ts'
 import { JobSubmission } from '../../core/wire/protocol/jobs.ts'
 import { isNullIfAbsent, type Schema, simplified, unmarked } from './asyncapi.ts'
@@ -30,6 +31,7 @@ const shared: Readonly<Record<string, z.ZodType>> = {
   ErrorBody,
   ErrorResponse,
   FleetEvent,
+  HatSession,
   JobDetails,
   JobSubmission,
   JobSummary,
@@ -38,7 +40,9 @@ const shared: Readonly<Record<string, z.ZodType>> = {
   LogLine,
   LoggedStep,
   Model,
+  ServedAnswer,
   ServedBundle,
+  ServedNow,
   SharedDatabase,
   StoredJobEvent,
   Submitted,

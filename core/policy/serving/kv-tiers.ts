@@ -66,6 +66,7 @@ export class KvTiers {
   evict(stream: ServedStream): void {
     if (stream.place !== 'resident' || stream.resumptions.length === 0) return
     this.pages.counts.preemptions += 1
+    stream.preemptions += 1
     const isSaved = stream.writtenRows === stream.contextLength && stream.saving === undefined
     if (isSaved || !this.#streams.hasSlowTier) {
       this.#leave(stream)

@@ -89,6 +89,8 @@ export class ServedStream implements StreamState, UnsavedRows, KvAccount {
 
   /** Where its KV is, apart from steps. */
   place: Residency = 'evicted'
+  /** How often its rows began to leave the memory. */
+  preemptions = 0
   /** Leading rows that the slow tier holds, or that are on their way there. */
   writtenRows = 0
   /** What is on its way there. */

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { bridgeRoutes } from '../../../cloud-bridge/api/bridge.ts'
 import { brokerHookRoutes } from '../../../cloud-bridge/api/broker-hooks.ts'
 import { openIdentityStore } from '../../../cloud-bridge/identity/store.ts'
+import { systemClock } from '../../../core/kit/base/clock.ts'
 import { projectRoot } from '../../../core/kit/base/version.ts'
 import { buildBundle } from '../../../core/model/bundle/build.ts'
 import { adminOperations } from '../../../core/wire/protocol/http/admin.ts'
@@ -143,6 +144,8 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
   it('about itself', async () => {
     await call(bridgeOperations.health, {})
     await call(bridgeOperations.steps, {})
+    await call(bridgeOperations.served, {})
+    expect(await stream(bridgeOperations.served, {}, 1)).toHaveLength(1)
     const response = await request(bridgeOperations.metrics, {})
     const type = response.headers.get('content-type')!
     expect(document.paths['/metrics']?.get?.responses['200']?.content).toHaveProperty([type])
@@ -162,7 +165,10 @@ describe('docs/openapi.json describes the recorded responses of a bridge', () =>
     const loads = [{ node: 'a', links: 1, sessions: 2, isDraining: false }]
     const node = { describe: () => ({ primary: 'a', nodes: ['a', 'b'], loads, failure: null }), setDraining: async () => {} }
     const onEnd = vi.fn()
-    const others = { health: () => ({}) as never, steps: () => [], metrics: async () => '', id: 'bridge-1', onEnd }
+    const others = {
+      ...{ health: () => ({}) as never, steps: () => [], served: () => ({}) as never, metrics: async () => '' },
+      ...{ id: 'bridge-1', onEnd, clock: systemClock },
+    }
     await using http = await startTestHttp([bridgeRoutes({ ...others, node })])
     for (const operation of [bridgeOperations.nodes, bridgeOperations.drain, bridgeOperations.undrain])
       await call(operation, { node: 'a' } as never, { url: http.url })

@@ -57,6 +57,7 @@ function serve(settings: Partial<BridgeSettings> = {}, options: ServeOptions = {
   const peer: Peer = {
     device: 'jetson-01',
     rates: options.rates,
+    rttMs: undefined,
     send: (bytes) => frames.push(decodeFrame(bytes)),
     advise: () => {},
   }
@@ -259,7 +260,7 @@ it('opens no session on a model without a split, and says why', async () => {
   const served = { rows: undefined, tokens, step: async () => [] }
   const options = { clock: fakeClock(), logger: silentLogger(), onCount: () => {} }
   const { sessions } = serveMiddle(config, [{ served, manifest, slots: 4 }], options)
-  const peer = { device: 'jetson-01', rates: undefined, send: () => {}, advise: () => {} }
+  const peer = { device: 'jetson-01', rates: undefined, rttMs: undefined, send: () => {}, advise: () => {} }
   expect(await sessions.open(peer, modelId)).toMatchObject({
     kind: 'refused',
     code: 'SESSION_REFUSED',

@@ -560,6 +560,17 @@ describe('a connection', () => {
     expect(plane.sessions.count).toBe(1)
   })
 
+  it('has the round trip of its last heartbeat', async () => {
+    const clock = fakeClock()
+    await using plane = await startDataPlane(scriptedPart(), { clock })
+    await using device = await connectDevice(plane.dataUrl, 'jetson-01', 2)
+    await device.open(testModelId)
+    const roundTrips = () => plane.sessions.list().map(({ rttMs }) => rttMs)
+    expect(roundTrips()).toEqual([null])
+    await clock.advance(15_000)
+    await expect.poll(roundTrips).toEqual([0])
+  })
+
   it('that does not answer a heartbeat is closed, and its sessions end', async () => {
     const clock = fakeClock()
     await using plane = await startDataPlane(scriptedPart(), { clock })

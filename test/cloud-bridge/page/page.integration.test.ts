@@ -385,7 +385,7 @@ describe.skipIf(skips)('the page of a bridge that requires keys', { timeout: 60_
     const { page, errors } = await visit(guarded.httpUrl)
     const logIn = async (key: string) => {
       await page.getByLabel('API key').fill(key)
-      await page.getByRole('button', { name: 'Log in' }).click()
+      await page.getByRole('button', { name: 'Log in', exact: true }).click()
     }
     const views = () => page.getByRole('navigation').innerText()
     expect(await axeViolationsOf(page)).toEqual([])
@@ -426,32 +426,75 @@ describe.skipIf(skips)('the page of a bridge that requires keys', { timeout: 60_
       .map(({ action, actor }) => `${action} ${actor.split('/')[0]}`)
     expect(lines.slice(0, 3)).toEqual(['abort', 'resume', 'pause'].map((verb) => `rollout.${verb} key:a-operator`))
 
-    // A user who is logged in on the command line logs the browser in.
+    // Figures of everyone's answers are for operators.
+    await page.getByRole('link', { name: 'Answers' }).click()
+    await page.getByRole('heading', { name: 'Served now' }).waitFor()
+    for (const role of ['viewer', 'client'] as const)
+      await expect(call(guarded, '/v1/served', undefined, keyOf(role))).rejects.toThrow('this needs operator or above')
     await page.getByRole('button', { name: 'Log out' }).click()
-    const home = join(dir.path, 'home')
-    const login = async (...argv: string[]) => {
-      const { io, out } = captureIo({ env: { HOME: home }, stdin: keyOf('viewer') })
-      await brim(['login', ...argv], io)
-      return out().trim()
-    }
-    await login('--bridge-url', guarded.httpUrl)
-    const url = await login('--browser')
-    await page.goto(url)
-    await page.getByRole('link', { name: 'orin-01' }).waitFor()
-    await expect.poll(views).toMatch(/^Fleet\s+Answers\s+Rollouts$/)
-    expect(page.url()).not.toContain('login')
-    const { page: other } = await visit(url)
-    await other.getByText('the code of this URL was used').waitFor()
-    await page.goto(JSON.parse(await login('--browser', '--json')).url)
-    await page.getByRole('link', { name: 'orin-01' }).waitFor()
-    const token = await page.evaluate<string>('sessionStorage.getItem("brim-key")')
-    await expect(call(guarded, '/v1/browser-logins', {}, token)).rejects.toThrow('not by another browser')
-    const logins = () =>
-      store.audit(20).flatMap(({ action, outcome }) => (action.startsWith('login.') ? [`${action} ${outcome}`] : []))
-    await expect
-      .poll(logins)
-      .toEqual(['login.exchange ok', 'login.create ok', 'login.exchange refused', 'login.exchange ok', 'login.create ok'])
+    await logIn(keyOf('viewer'))
+    await page.getByRole('link', { name: 'Answers' }).click()
+    await page.getByRole('heading', { name: 'The bridge' }).waitFor()
+    expect(await page.getByRole('heading', { name: 'Served now' }).count()).toBe(0)
     store.close()
     await guarded.close()
+  })
+
+  it('logs a user of the command line in by a URL, once and only where the user agrees', async () => {
+    const stateDir = join(dir.path, 'offering')
+    await using guarded = await startTestBridge({
+      stateDir,
+      auth: true,
+      upstream: { url: 'http://127.0.0.1:9/v1', model: 'none' },
+    })
+    const store = openIdentityStore(stateDir)
+    /** The URL that a user gets who is logged in on the command line. */
+    const urlOf = async (role: 'viewer' | 'operator') => {
+      const home = { HOME: join(dir.path, `home of ${role}`) }
+      const { key } = store.createKey('operator:test', `a-${role}`, role)
+      await brim(['login', '--bridge-url', guarded.httpUrl], captureIo({ env: home, stdin: key }).io)
+      const { io, out } = captureIo({ env: home })
+      await brim(['login', '--browser', '--json'], io)
+      return (JSON.parse(out()) as { url: string }).url
+    }
+    const url = await urlOf('viewer')
+    const { page, errors } = await visit(url)
+    const token = () => page.evaluate<string | null>('sessionStorage.getItem("brim-key")')
+    const navigation = page.getByRole('navigation')
+    await page.getByRole('heading', { name: 'Log in as a-viewer (viewer)?' }).waitFor()
+    expect([page.url(), await token()]).toEqual([`${guarded.httpUrl}/#/`, null])
+    expect(await axeViolationsOf(page)).toEqual([])
+    await page.getByRole('button', { name: 'Do not log in' }).click()
+    await page.getByLabel('API key').waitFor()
+    await page.goto(url)
+    await page.getByText('the code of this URL was used').waitFor()
+    expect(await token()).toBeNull()
+
+    await page.goto(await urlOf('viewer'))
+    await page.getByRole('button', { name: 'Log in', exact: true }).click()
+    await expect.poll(() => navigation.innerText()).toMatch(/^Fleet\s+Answers\s+Rollouts$/)
+    const own = await token()
+    await expect(call(guarded, '/v1/browser-logins', {}, own!)).rejects.toThrow('not by another browser')
+
+    // Someone else's URL changes nothing by itself, neither when it is good nor when it is not.
+    await page.goto(await urlOf('operator'))
+    await page.getByRole('heading', { name: 'Log in as a-operator (operator)?' }).waitFor()
+    expect(await token()).toBe(own)
+    await page.getByRole('button', { name: 'Stay a-viewer' }).click()
+    await navigation.waitFor()
+    await page.goto(url)
+    await page.getByText('the code of this URL was used').waitFor()
+    expect([await navigation.innerText(), await token()]).toEqual([expect.not.stringContaining('Jobs'), own])
+
+    await page.goto(await urlOf('operator'))
+    await page.getByRole('button', { name: 'Log in', exact: true }).click()
+    await expect.poll(() => navigation.innerText()).toContain('Jobs')
+    // Refusals of the same kind are one line.
+    const logins = (how: string) => () =>
+      store.audit(40).flatMap(({ action, outcome }) => (action.startsWith('login.') && outcome === how ? [action] : []))
+    await expect.poll(logins('ok')).toEqual(Array.from({ length: 4 }, () => ['login.exchange', 'login.create']).flat())
+    await expect.poll(logins('refused')).toContain('login.exchange')
+    expect(errors.filter((text) => !text.includes('404'))).toEqual([])
+    store.close()
   })
 })

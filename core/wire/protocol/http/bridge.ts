@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { ShownComputing } from '../computing.ts'
 import { SharedDatabase } from './devices.ts'
 import { del, get, type Operations, post } from './operation.ts'
+import { ServedNow } from './served-now.ts'
 
 const count = z.int().min(0)
 const ms = z.number().min(0)
@@ -51,6 +52,12 @@ export const bridgeOperations = {
   steps: get('/v1/steps', 'read', 'Latest steps of the serving loop, oldest first', {
     response: z.object({ steps: z.array(LoggedStep) }),
   }),
+  served: get(
+    '/v1/served',
+    'operate',
+    'HAT sessions and answers that the bridge serves now, figures alone; as a stream, again each second in which they change',
+    { response: ServedNow, event: ServedNow },
+  ),
   metrics: get('/metrics', 'read', "Metrics in Prometheus' text format", {
     contentType: 'text/plain; version=0.0.4; charset=utf-8',
   }),
