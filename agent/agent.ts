@@ -137,7 +137,8 @@ export async function startAgent(
       },
       get status() {
         const { bridge, bridgeId } = links.status
-        const link = bridge === 'connected' ? `connected to ${bridgeId}` : 'no bridge responds'
+        const without = bridge === 'refused' ? 'its bridge is not trusted' : 'no bridge responds'
+        const link = bridge === 'connected' ? `connected to ${bridgeId}` : without
         return `${remote.isDraining ? 'draining' : 'ready'}, ${link}, ${answering.meter.active} answers in progress`
       },
       idTaken: links.idTaken,

@@ -7,7 +7,12 @@ import type { Attester } from './attester.ts'
 import { certificatesInTable } from './certificate-table.ts'
 
 /** What is done with the kernel's files. */
-export type TsmFiles = Pick<typeof fs, 'mkdir' | 'readFile' | 'rmdir' | 'writeFile'>
+export interface TsmFiles {
+  mkdir(path: string): Promise<unknown>
+  readFile(path: string): Promise<Buffer>
+  rmdir(path: string): Promise<void>
+  writeFile(path: string, content: Uint8Array): Promise<void>
+}
 
 /** Of Linux 6.7 and later: Documentation/ABI/testing/configfs-tsm. */
 export const tsmFolder = '/sys/kernel/config/tsm/report'

@@ -68,6 +68,8 @@ export function createDataPlane(
       return undefined
     }
     const expired = new AbortController()
+    // A device that connects again and again waits for one report at a time.
+    socket.once('close', () => expired.abort())
     try {
       const evidence = attester.evidenceOf(attestedData(nonce, publicKey), expired.signal)
       if (await withTimeout(evidenceTimeoutMs, evidence, clock)) return await evidence

@@ -72,7 +72,7 @@ describe('an agent that requires attestation', () => {
   })
 
   it('fails a private answer by name where no bridge has evidence: no text goes to a server', async () => {
-    const server = await scriptedUpstream((response) => streamed(response, ['never']))
+    const server = await scriptedUpstream(streamed('never'))
     const agent = await agentAt('alone', [plain], { server: { at: server.url, model: 'cloud' }, patienceS: 0.1 })
     await expect.poll(() => health(agent)).toMatchObject({ broker: 'connected', bridge: 'refused' })
     const refused = await ask(agent, { mode: 'private' })

@@ -1,4 +1,6 @@
+import type { Attester } from '../../cloud-bridge/attestation/attester.ts'
 import { createSessions, type Sessions } from '../../cloud-bridge/hat/sessions.ts'
+import type { Certificate } from '../../cloud-bridge/http/certificate.ts'
 import { createDataPlane } from '../../cloud-bridge/link/data-plane.ts'
 import type { Serving } from '../../cloud-bridge/serving/serving.ts'
 import { type Clock, systemClock } from '../../core/kit/base/clock.ts'
@@ -34,9 +36,11 @@ export async function startDataPlane(
     budgetBytes?: number
     contextLimit?: number
     prefixMs?: number
+    attester?: Attester
+    certificate?: Certificate
   } = {},
 ): Promise<TestDataPlane> {
-  const { clock = systemClock, width = 2, contextLimit = 256 } = options
+  const { clock = systemClock, width = 2, contextLimit = 256, attester, certificate } = options
   const logger = silentLogger()
   const budgetBytes = options.budgetBytes ?? 2 ** 30
   const kv = { budgetBytes, ownerBytes: options.ownerBytes ?? budgetBytes, contextLimit, prefixMs: options.prefixMs ?? 0 }
@@ -59,12 +63,13 @@ export async function startDataPlane(
     maxFrameBytes: maxFrameBytesOf(maxRows, width),
     heartbeatMs: 15_000,
     helloTimeoutMs: 10_000,
+    attester,
     clock,
     logger,
   })
-  const http = await startTestHttp([], { upgrades: { [dataPath]: plane.upgrade }, logger })
+  const http = await startTestHttp([], { upgrades: { [dataPath]: plane.upgrade }, certificate, logger })
   return {
-    dataUrl: `ws://127.0.0.1:${http.port}${dataPath}`,
+    dataUrl: `${certificate ? 'wss' : 'ws'}://127.0.0.1:${http.port}${dataPath}`,
     httpUrl: http.url,
     sessions,
     serving,

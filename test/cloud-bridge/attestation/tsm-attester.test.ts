@@ -30,13 +30,12 @@ function tableOf(contents: readonly Buffer[]): Buffer {
 function kernel({ table = tableOf(machine.certificates), provider = 'sev_guest', interferes = false } = {}): TsmFiles {
   const write = (path: string, content: Buffer | string) => fs.writeFile(path, content)
   return {
-    async mkdir(path: never) {
+    async mkdir(path) {
       await fs.mkdir(path)
       await write(join(path, 'generation'), '0\n')
       await write(join(path, 'provider'), `${provider}\n`)
-      return undefined
     },
-    async writeFile(path: string, content: Buffer) {
+    async writeFile(path, content) {
       expect(basename(path)).toBe('inblob')
       const folder = join(path, '..')
       const generation = Number(await fs.readFile(join(folder, 'generation'), 'utf8')) + (interferes ? 2 : 1)
@@ -44,9 +43,9 @@ function kernel({ table = tableOf(machine.certificates), provider = 'sev_guest',
       await write(join(folder, 'outblob'), machine.report(content))
       if (table.length > 0) await write(join(folder, 'auxblob'), table)
     },
-    readFile: ((path: string) => fs.readFile(path)) as never,
+    readFile: (path) => fs.readFile(path),
     rmdir: (path) => fs.rm(path, { recursive: true }),
-  } as TsmFiles
+  }
 }
 
 const verify = async (attester: TsmAttester) =>
@@ -83,19 +82,19 @@ describe('a bridge in a virtual machine of SEV-SNP', () => {
     let open = 0
     let most = 0
     let asked = 0
-    const files = {
+    const files: TsmFiles = {
       ...counted,
-      async mkdir(path: never) {
+      async mkdir(path) {
         asked += 1
         open += 1
         most = Math.max(most, open)
-        return counted.mkdir(path)
+        await counted.mkdir(path)
       },
-      async rmdir(path: never) {
+      async rmdir(path) {
         await counted.rmdir(path)
         open -= 1
       },
-    } as TsmFiles
+    }
     const attester = new TsmAttester([], dir.path, files)
     const all = [1, 2, 3].map(() => attester.evidenceOf(data, signal))
     await expect(attester.evidenceOf(data, AbortSignal.abort())).rejects.toThrow()
