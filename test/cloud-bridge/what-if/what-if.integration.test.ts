@@ -11,7 +11,7 @@ import { postJson } from '../../support/post-json.ts'
 import { recordRequests } from '../../support/record-requests.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
-const ownRequests = 18
+const ownRequests = 40
 const deviceRequests = 4
 
 let dir: TempDir
@@ -117,8 +117,10 @@ describe('a simulation of the fleet', { timeout: 300_000 }, () => {
       replicas: 'assumed 1',
     })
     expect(tried.map(({ name }) => name)).toEqual(expect.arrayContaining([best, 'cloud', 'private (HAT)', 'local', 'cheap']))
+    // A device may have measured itself meanwhile.
+    expect(tried[0]!.all.requests).toBeGreaterThanOrEqual(recorded)
     for (const { all } of tried) {
-      expect(all.requests).toBe(recorded)
+      expect(all.requests).toBe(tried[0]!.all.requests)
       expect(all.ttftMs.mean).toBeGreaterThan(0)
     }
     expect(files.agent).toContain('is best for latency')
@@ -133,11 +135,11 @@ describe('a simulation of the fleet', { timeout: 300_000 }, () => {
     await expect(simulate({})).rejects.toThrow(/^429 .*runs one at a time/)
     leaves.abort()
     await noSimulator()
+    // The bridge may still be ending it.
+    const next = () => simulate({ settings: { gpu: 'h1000' } }).catch(() => undefined)
     await expect
-      .poll(() => simulate({ settings: { gpu: 'h1000' } }).catch(() => undefined))
-      .toMatchObject({
-        error: { code: 'USAGE', message: expect.stringContaining('"h1000"') },
-      })
+      .poll(next, { timeout: 120_000 })
+      .toMatchObject({ error: { code: 'USAGE', message: expect.stringContaining('"h1000"') } })
   })
 
   it('tells its reader when its process was killed', async () => {
