@@ -95,7 +95,8 @@ export function WhatIfPage() {
   )
 }
 
-function Result({ of: { best, tried, files } }: { readonly of: NonNullable<WhatIfEvent['result']> }) {
+function Result({ of: { best, tried, files, facts } }: { readonly of: NonNullable<WhatIfEvent['result']> }) {
+  const isPriced = facts.some(({ option, basis }) => option === 'server-price' && basis !== 'assumed')
   return (
     <>
       <h2>Best: {best}</h2>
@@ -107,8 +108,8 @@ function Result({ of: { best, tried, files } }: { readonly of: NonNullable<WhatI
           name === best ? <strong>→ {name}</strong> : name,
           ...[ttftMs.mean, ttftMs.p95, tbtMs.p95, latencyMs.p95].map(duration),
           qos?.toPrecision(3),
-          // 0 is unknown: there is no price, or the board has no known power.
-          work.dollars > 0 ? dollars((1_000 * work.dollars) / answered) : '–',
+          dollars(isPriced ? (1_000 * work.dollars) / answered : null),
+          // 0: the board has no known power.
           work.joules > 0 ? (work.joules / answered).toPrecision(3) : '–',
           requests - answered,
         ])}

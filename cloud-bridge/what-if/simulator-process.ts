@@ -29,7 +29,12 @@ export async function simulate(words: readonly string[], { cwd, signal, onProgre
   const options = { ...limits, cwd, signal, env: { BRIM_STOP_WITH_STDIN: '1' }, killSignal: 'SIGKILL' } as const
   const running = promisify(execFile)(process.execPath, args, options)
   const { child } = running
-  if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_LOW)
+  try {
+    // The lowest would get nothing done beside a busy bridge.
+    setPriority(child.pid!, constants.priority.PRIORITY_BELOW_NORMAL)
+  } catch {
+    // It was not started, or a sandbox forbids it.
+  }
   createInterface({ input: child.stderr! }).on('line', (line) => {
     const [, percent, what] = /^(\d+) % (.+)$/.exec(line) ?? []
     if (what !== undefined) onProgress({ what, percent: Number(percent) })

@@ -11,7 +11,7 @@ import { postJson } from '../../support/post-json.ts'
 import { recordRequests } from '../../support/record-requests.ts'
 import { type TempDir, tempDir } from '../../support/temp-dir.ts'
 
-const ownRequests = 18
+const ownRequests = 40
 const deviceRequests = 4
 
 let dir: TempDir
@@ -80,12 +80,12 @@ async function simulatorPid(): Promise<number> {
   return simulators()[0]!
 }
 
-const noSimulator = () => expect.poll(simulators, { timeout: 10_000 }).toEqual([])
+const noSimulator = () => expect.poll(simulators, { timeout: 30_000 }).toEqual([])
 
 /** Long enough to be ended early. */
 const long = { settings: { devices: '2000' } }
 
-describe('a simulation of the fleet', { timeout: 120_000 }, () => {
+describe('a simulation of the fleet', { timeout: 300_000 }, () => {
   it('takes what the bridge and its devices have measured, and says what it assumes', async () => {
     for (const mode of ['private', 'private', 'private', 'private', 'local']) {
       const asked = { messages: [{ role: 'user', content: 'What is a lamp?' }], max_tokens: 6, brim: { mode } }
@@ -96,7 +96,7 @@ describe('a simulation of the fleet', { timeout: 120_000 }, () => {
       (await situationOf(bridge)).facts.flatMap(({ option, basis }) => (basis === 'measured' ? [option] : []))
     await expect.poll(measured, { timeout: 30_000 }).toEqual(expect.arrayContaining(['gpu', 'board', 'devices', 'up']))
     const requests = async () => (await situationOf(bridge)).requests
-    await expect.poll(requests).toBeGreaterThanOrEqual(ownRequests + deviceRequests)
+    await expect.poll(requests, { timeout: 10_000 }).toBeGreaterThanOrEqual(ownRequests + deviceRequests)
     const recorded = await requests()
 
     const progress: string[] = []
@@ -117,8 +117,10 @@ describe('a simulation of the fleet', { timeout: 120_000 }, () => {
       replicas: 'assumed 1',
     })
     expect(tried.map(({ name }) => name)).toEqual(expect.arrayContaining([best, 'cloud', 'private (HAT)', 'local', 'cheap']))
+    // A device may have measured itself meanwhile.
+    expect(tried[0]!.all.requests).toBeGreaterThanOrEqual(recorded)
     for (const { all } of tried) {
-      expect(all.requests).toBe(recorded)
+      expect(all.requests).toBe(tried[0]!.all.requests)
       expect(all.ttftMs.mean).toBeGreaterThan(0)
     }
     expect(files.agent).toContain('is best for latency')
@@ -133,11 +135,11 @@ describe('a simulation of the fleet', { timeout: 120_000 }, () => {
     await expect(simulate({})).rejects.toThrow(/^429 .*runs one at a time/)
     leaves.abort()
     await noSimulator()
+    // The bridge may still be ending it.
+    const next = () => simulate({ settings: { gpu: 'h1000' } }).catch(() => undefined)
     await expect
-      .poll(() => simulate({ settings: { gpu: 'h1000' } }).catch(() => undefined))
-      .toMatchObject({
-        error: { code: 'USAGE', message: expect.stringContaining('"h1000"') },
-      })
+      .poll(next, { timeout: 120_000 })
+      .toMatchObject({ error: { code: 'USAGE', message: expect.stringContaining('"h1000"') } })
   })
 
   it('tells its reader when its process was killed', async () => {
@@ -184,7 +186,7 @@ describe('a bridge that requires keys', { timeout: 60_000 }, () => {
     expect(await refused.text()).toContain('0 requests were recorded since the start of the bridge; a simulation needs 20')
     const lines = () =>
       store.audit(20).flatMap(({ action, outcome, subject }) => (action.includes('what-if') ? [[action, outcome, subject]] : []))
-    await expect.poll(lines).toEqual([
+    await expect.poll(lines, { timeout: 10_000 }).toEqual([
       ['what-if.run', 'refused', 'cost'],
       ['POST /v1/what-if', 'refused', '/v1/what-if'],
     ])
