@@ -37,6 +37,20 @@ const long = [
   'test/cloud-bridge/home-assistant/home-assistant.integration.test.ts',
   'test/e2e/previous-release.integration.test.ts',
   'test/security/sketched-answers.integration.test.ts',
+  'test/conformance/control-plane.integration.test.ts',
+  'test/e2e/memory.integration.test.ts',
+  'test/lab/bench/cluster.integration.test.ts',
+  'test/lab/bench/fleet.integration.test.ts',
+  'test/lab/bench/privacy.integration.test.ts',
+  'test/lab/baselines/program.integration.test.ts',
+  'test/core/model/bundle/memory-need.integration.test.ts',
+  'test/e2e/demo.integration.test.ts',
+  'test/e2e/broker-cluster.integration.test.ts',
+  'test/e2e/hat-exactness.integration.test.ts',
+  'test/e2e/hat-processes.integration.test.ts',
+  'test/agent/disco/server-faults.integration.test.ts',
+  'test/cloud-bridge/serving/token-stream.integration.test.ts',
+  'test/jetson/systemd.integration.test.ts',
 ]
 
 /**
