@@ -14,7 +14,7 @@ function contentOf({ content, state, requests, characters, tokens, rows, bytes }
   if (content === 'counts') return 'sums of tokens, in telemetry'
   if (content === 'states') return `states of ${of(rows, 'tokens')}, ${of(bytes, 'bytes')}${ended && `${ended}: at most`}`
   const back = tokens === null ? '' : `, ${of(tokens, 'tokens')} of the answer`
-  if (requests === 0) return 'nothing: it could not be reached'
+  if (requests === 0) return 'nothing: no connection was made'
   const times = requests > 1 ? ` in ${of(requests, 'requests')}` : ''
   return `text of ${of(characters, 'characters')}, ${of(bytes, 'bytes')}${times}${back}${ended}`
 }
