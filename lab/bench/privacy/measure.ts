@@ -78,7 +78,7 @@ export const fullPlan: PrivacyPlan = {
     noises: [0.25, 0.5, 1, 2, 3, 5, 10],
   },
   ...{ cuts: true, changes: [0, 0.1, 1], pairs: [8, 32, 128, 512], others: true },
-  frames: { prompts: 16, repeats: 12, answerTokens: 32, intervalsMs: [30, 60, 120, 240] },
+  frames: { prompts: 16, repeats: 8, answerTokens: 32, intervalsMs: [30, 60, 120, 240] },
 }
 export const quickPlan: PrivacyPlan = {
   ...{ prompts: 4, training: 60, promptTokens: 48, answerTokens: 12, splits: [1, 2], noises: [0.5, 1, 2] },

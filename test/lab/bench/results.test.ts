@@ -11,6 +11,7 @@ import { engineBench } from '../../../lab/bench/engine/bench.ts'
 import { failoverBench } from '../../../lab/bench/failover/bench.ts'
 import { hatBench } from '../../../lab/bench/hat/bench.ts'
 import { piceBench } from '../../../lab/bench/pice/bench.ts'
+import { privacyBench } from '../../../lab/bench/privacy/bench.ts'
 import { queueBench } from '../../../lab/bench/queue/bench.ts'
 import { simulatorBench } from '../../../lab/bench/simulator/bench.ts'
 import { telemetryBench } from '../../../lab/bench/telemetry.ts'
@@ -40,6 +41,7 @@ const benches = [
   hatPaperBench,
   piceBench,
   picePaperBench,
+  privacyBench,
   queueBench,
   scaleBench,
   simulatorBench,
