@@ -75,8 +75,12 @@ export function fitHardware(model: MeasuredModel, measured: readonly MeasuredSte
 
 const isRate = (at: number) => constants[at] === 'bytesPerS' || constants[at] === 'flopPerS'
 
+/** Of a constant in SI units, either way (6e17): one that bounds no step would grow beyond all numbers. */
+const maxLog = 41
+const constantOf = (log: number) => Math.exp(Math.min(maxLog, Math.max(-maxLog, log)))
+
 function hardwareAt(point: readonly number[], rest: Omit<Hardware, Constant>): Hardware {
-  const [bytesPerS, flopPerS, layerS, streamS] = point.map(Math.exp) as [number, number, number, number]
+  const [bytesPerS, flopPerS, layerS, streamS] = point.map(constantOf) as [number, number, number, number]
   return { ...rest, bytesPerS, flopPerS, layerS, streamS }
 }
 

@@ -1,8 +1,10 @@
+import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { seededRandom } from '../../../../core/kit/base/random.ts'
 import { fitHardware } from '../../../../lab/simulate/calibrate/fit-hardware.ts'
 import { type MeasuredSteps, predictedS } from '../../../../lab/simulate/calibrate/measured-steps.ts'
 import { wholeModel } from '../../../../lab/simulate/hardware/model-shape.ts'
+import { hardwareFileText, parseHardwareFile } from '../../../../lab/simulate/hardware/presets/hardware-file.ts'
 import { gpuNamed, modelNamed } from '../../../../lab/simulate/hardware/presets/presets.ts'
 
 const shape = modelNamed('qwen2.5-1.5b')
@@ -74,4 +76,20 @@ it('reads the KV of every stream', () => {
 
 it('needs steps', () => {
   expect(() => fitHardware(model, [], machine)).toThrow('no steps to fit')
+})
+
+it('finds constants that a file can hold, whatever was measured', () => {
+  const size = fc.constantFrom(...sizes)
+  const step = fc.record({ size, seconds: fc.double({ min: 1e-6, max: 10, noNaN: true }) })
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 1, maxLength: 4 }), (measured) => {
+      const steps = measured.map(({ size, seconds }) => ({ ...size, seconds: [seconds] }))
+      const { hardware } = fitHardware(model, steps, machine)
+      const { bytesPerS, flopPerS, layerS } = parseHardwareFile(hardwareFileText(hardware, []), 'a.yaml').hardware
+      expect(bytesPerS / hardware.bytesPerS).toBeCloseTo(1, 2)
+      expect(flopPerS / hardware.flopPerS).toBeCloseTo(1, 2)
+      expect(layerS / hardware.layerS).toBeCloseTo(1, 2)
+    }),
+    { numRuns: 40 },
+  )
 })
