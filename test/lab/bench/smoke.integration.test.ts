@@ -1,6 +1,8 @@
 import { existsSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import os from 'node:os'
 import { join } from 'node:path'
-import { describe, it } from 'vitest'
+import { afterAll, beforeAll, describe, it, vi } from 'vitest'
 import { benchDisco, discoBench } from '../../../lab/bench/disco/bench.ts'
 import { discoPlanBench } from '../../../lab/bench/disco-plan.ts'
 import { measureSimulator, simulatorBench } from '../../../lab/bench/simulator/bench.ts'
@@ -22,6 +24,17 @@ const context = (): BenchContext => {
   const { io } = captureIo({ env: process.env as Record<string, string> })
   return { quick: true, io, progress: io.err }
 }
+
+// Runs so small take less time here than threads that load and compile the simulator again.
+const cores = vi.spyOn(os, 'availableParallelism')
+beforeAll(() => {
+  cores.mockReturnValue(1)
+  syncBuiltinESMExports()
+})
+afterAll(() => {
+  cores.mockRestore()
+  syncBuiltinESMExports()
+})
 
 const data = defaultDataFolder()
 const dataMissing = !existsSync(join(data, 'mooncake'))
