@@ -119,8 +119,7 @@ class Node {
         context = { ...context, config: { ...context.config, httpPort: standby.port } }
         this.#standby = standby
         this.#failure = undefined
-        if (standby.primary) takeRole()
-        const taken = await standby.untilLease()
+        const taken = await standby.untilLease(takeRole)
         this.#standby = undefined
         if (!taken) return
         logger.info({ lease: taken.lease.number }, 'this bridge is the primary')

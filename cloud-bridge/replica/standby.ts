@@ -82,14 +82,15 @@ export class Standby {
     return primary
   }
 
-  /** @returns undefined: the node stops. It has let go of its port and its files by then */
-  async untilLease(): Promise<Taken | undefined> {
+  /** @param onPrimary there is one, elsewhere @returns undefined: the node stops. It has let go of its port and its files by then */
+  async untilLease(onPrimary: () => void): Promise<Taken | undefined> {
     const { stopping, clock, logger } = this.#context
     let isFailing = false
     for (;;) {
       try {
         const lease = await this.#look()
         if (lease) return await this.#hand(lease)
+        if (this.primary) onPrimary()
         isFailing = false
       } catch (err) {
         // It is damaged, or of another release, else: the database comes back.

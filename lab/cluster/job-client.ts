@@ -66,7 +66,7 @@ export class JobClient {
         if (response.status === 404) return undefined
         // Between two primaries.
         if (response.status === 503) throw new Error('the bridge is not available now')
-        throw new BrimError('REQUEST_INVALID', `the bridge responds to ${path} with status ${response.status}`)
+        throw new BrimError('REQUEST_INVALID', `${path}: status ${response.status}, ${JSON.stringify(body)}`)
       } catch (cause) {
         if (cause instanceof BrimError) throw cause
         if (systemClock.nowMs() - startedMs < maxUnreachableMs) continue

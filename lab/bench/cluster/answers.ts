@@ -1,5 +1,6 @@
 import { systemClock } from '../../../core/kit/base/clock.ts'
 import { askAgent } from '../../cluster/ask-agent.ts'
+import type { Fault } from './asked.ts'
 
 /** An answer that a device and the bridge have made together. */
 export interface AnswerRun {
@@ -31,13 +32,13 @@ export async function undisturbed(apiUrl: string, signal: AbortSignal): Promise<
 /**
  * One answer after the other at each device, until `stop`; those that have begun are awaited.
  * @param apiUrls of the devices
- * @param faultsMs when each fault has begun so far, by the system clock
+ * @param faults those that have begun so far
  */
 export async function answerUntil(
   stop: AbortSignal,
   apiUrls: readonly string[],
   expected: Expected,
-  faultsMs: readonly number[],
+  faults: readonly Fault[],
   signal: AbortSignal,
 ): Promise<AnswerRun[]> {
   const runs: AnswerRun[] = []
@@ -58,16 +59,16 @@ export async function answerUntil(
         (error: unknown) => ({ arrivedMs: [], outcome: { moves: 0, broken: String(error) } }),
       )
       const times = [askedMs, ...arrivedMs, ...(arrivedMs.length === 0 ? [systemClock.nowMs()] : [])]
-      runs.push({ what: 'answer', ...outcome, stallS: longestGapS(times, faultsMs) })
+      runs.push({ what: 'answer', ...outcome, stallS: longestGapS(times, faults) })
     }
   }
   await Promise.all(apiUrls.map(answer))
   return runs
 }
 
-function longestGapS(times: readonly number[], faultsMs: readonly number[]): number | null {
+function longestGapS(times: readonly number[], faults: readonly Fault[]): number | null {
   const [first, last] = [times[0]!, times.at(-1)!]
-  const during = faultsMs.filter((faultMs) => faultMs > first && faultMs < last)
+  const during = faults.map(({ atMs }) => atMs).filter((atMs) => atMs > first && atMs < last)
   if (during.length === 0) return null
   const gaps = times.slice(1).flatMap((atMs, at) => (atMs > during[0]! ? [atMs - times[at]!] : []))
   return Math.max(...gaps) / 1_000

@@ -15,6 +15,7 @@ import { barPanel } from '../../frame/panels.ts'
 import { maxOf, medianOrNull, quantileOrNull } from '../../frame/statistics.ts'
 import { tabledBench } from '../../frame/tabled-bench.ts'
 import { type AnswerRun, answerUntil, undisturbed } from './answers.ts'
+import { type AskedRun, askUntil, type Fault } from './asked.ts'
 import { batchSize, type EnqueueRun, timeEnqueue } from './enqueue.ts'
 
 const faultNames = ['kill the primary', 'pause the primary', 'stop the primary', 'restart PostgreSQL', 'kill the broker'] as const
@@ -46,7 +47,7 @@ interface JobTotals {
   readonly dispatchP50Ms: number | null
 }
 
-type ClusterRun = FaultRun | JobRun | JobTotals | EnqueueRun | AnswerRun
+type ClusterRun = FaultRun | JobRun | JobTotals | EnqueueRun | AnswerRun | AskedRun
 
 const count = (matches: (job: JobRun) => boolean) => (runs: readonly ClusterRun[]) =>
   runs.filter((run) => run.what === 'job' && matches(run)).length
@@ -57,6 +58,8 @@ const totals = (of: (run: JobTotals) => number | null) => (runs: readonly Cluste
 
 const answers = (matches: (run: AnswerRun) => boolean) => (runs: readonly ClusterRun[]) =>
   runs.filter((run) => run.what === 'answer' && matches(run)).length
+const asked = (matches: (run: AskedRun) => boolean) => (runs: readonly ClusterRun[]) =>
+  runs.filter((run) => run.what === 'asked' && matches(run)).length
 /** Of answers during faults. */
 const stalls = (runs: readonly ClusterRun[], matches: (run: AnswerRun) => boolean) =>
   runs.flatMap((run) => (run.what === 'answer' && run.stallS !== null && matches(run) ? [run.stallS] : []))
@@ -100,11 +103,15 @@ export const clusterBench = tabledBench<ClusterRun>({
         ),
       { max: 2 },
     ],
+    fullAnswers: [asked(({ mode }) => mode === 'full')],
+    sketches: [asked(({ mode }) => mode === 'sketch')],
+    askedBroken: [asked(({ broken, isHit }) => broken !== null && !isHit), { max: 0 }],
     movedStallMaxS: [(runs) => maxOf(stalls(runs, ({ moves }) => moves > 0))],
   },
   measure: async (context) => measureCluster(context.quick ? quick : full, context),
   keptRuns: (runs) =>
     runs.filter((run) => {
+      if (run.what === 'asked') return run.broken !== null
       if (run.what === 'answer') return run.broken !== null || run.stallS !== null
       return run.what !== 'job' || run.lost || run.doubled || run.stuck
     }),
@@ -132,6 +139,8 @@ second, submitted to each bridge in turn.
 - *answers*: of ${conditions.agents} devices that answer one question after the other together with the bridge, in steps of ${paceMs} ms, over connections that a
   load balancer spreads over the processes. *answersBroken*: failed, or with other tokens than undisturbed. *stallP99S*: longest time without
   text of an answer during a fault whose process lived; *movedStallMaxS*: of one that went on at another process.
+- *fullAnswers*, *sketches*: one after the other asked of each process, in modes full and sketch. *askedBroken*: of those that have failed after their first
+  text, those whose process was not hit by a fault: the one that was asked in full, the primary for a sketch.
 - *enqueueOverSqlite*: jobs per second of a bridge with \`--database\` over those of one without, ${conditions.batch} jobs a request, in turn.`,
   }),
 })
@@ -157,6 +166,7 @@ export async function measureCluster(effort: Effort, { progress, io }: BenchCont
   const { devices, agents: agentCount, perS, requests } = effort
   progress('starting PostgreSQL, mosquitto and three bridges')
   const bundle = await ensureDemoBundle()
+  const slm = await ensureDemoBundle('slm-wide')
   const served = ['--bundle', bundle, '--step-ms', String(paceMs)]
   await using world = await severalBridges(io.env, { answers: served, fsync: true, program: laboratoryProgram })
   const nodes = new Map(await Promise.all(names.map(async (name) => [name, await world.start(name)] as const)))
@@ -168,6 +178,7 @@ export async function measureCluster(effort: Effort, { progress, io }: BenchCont
       return cluster.startAgent({ id: `answering-${at + 1}`, bridges: [world.broker.url], args })
     }),
   )
+  const expanding = await cluster.startAgent({ id: 'expanding', bridges: [world.broker.url], args: ['--slm', slm] })
   const apis = agents.map(({ ready }) => ready.apiUrl)
   const expected = await undisturbed(apis[0]!, io.signal)
   const clients = [...nodes.values()].map(({ url }) => new JobClient(url, io.signal, { maxUnreachableMs: settleMs }))
@@ -180,23 +191,24 @@ export async function measureCluster(effort: Effort, { progress, io }: BenchCont
   try {
     const submitted = new Map<string, string>()
     const ended = new AbortController()
-    const faultsMs: number[] = []
-    const onFault = () => faultsMs.push(systemClock.nowMs())
-    const [runs, , answered] = await Promise.all([
+    const faults: Fault[] = []
+    const onFault = (node: string | undefined) => faults.push({ atMs: systemClock.nowMs(), node })
+    const [runs, , answered, askedRuns] = await Promise.all([
       inject(effort, world, nodes, submitted, onFault, progress).finally(() => ended.abort()),
       submitUntil(ended.signal, clients, perS, submitted),
-      answerUntil(ended.signal, apis, expected, faultsMs, io.signal),
+      answerUntil(ended.signal, apis, expected, faults, io.signal),
+      askUntil(ended.signal, nodes, faults, io.signal),
     ])
     progress(`${submitted.size} jobs; waiting for the last of them`)
     const jobs = await examine(clients, submitted)
     const totalsRun = { what: 'totals' as const, jobs: jobs.length, dispatchP50Ms: (await clients[0]!.dispatchMs()).p50 }
     // They would take the jobs of the comparison.
-    await Promise.all(agents.map((agent) => agent.kill()))
+    await Promise.all([...agents, expanding].map((agent) => agent.kill()))
     const alone = ['--upstream', 'http://127.0.0.1:9/v1', '--upstream-model', 'none', '--mqtt-port', '0', '--http-port', '0']
     const single = await startBrim(['bridge', 'run', ...alone, '--state-dir', `${world.dir}/alone`], { env: io.env })
     const enqueued = await timeEnqueue(nodes.get('a')!.url, String(single.ready.httpUrl), requests, progress).finally(single.stop)
     const conditions = { devices, agents: agentCount, perS, batch: batchSize }
-    return { conditions, runs: [...runs, ...jobs, totalsRun, ...enqueued, ...answered] }
+    return { conditions, runs: [...runs, ...jobs, totalsRun, ...enqueued, ...answered, ...askedRuns] }
   } finally {
     await Promise.all(connections.map((connection) => connection.endAsync(true)))
   }
@@ -207,7 +219,7 @@ async function inject(
   world: SeveralBridges,
   nodes: Map<string, BridgeNode>,
   submitted: ReadonlyMap<string, string>,
-  onFault: () => void,
+  onFault: (node: string | undefined) => void,
   progress: (line: string) => void,
 ): Promise<FaultRun[]> {
   const runs: FaultRun[] = []
@@ -217,7 +229,7 @@ async function inject(
     const primary = await primaryOf(nodes)
     const { process: victim } = nodes.get(primary)!
     const startedMs = systemClock.nowMs()
-    onFault()
+    onFault(/primary$/.test(fault) ? primary : undefined)
     const restart = async () => void nodes.set(primary, await world.start(primary))
     let repair = async () => {}
     switch (fault) {

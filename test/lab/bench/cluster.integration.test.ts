@@ -12,7 +12,8 @@ it.skipIf(postgresMissing() || mosquittoMissing())(
     const effort = { faults: ['kill the primary'], devices: 3, agents: 2, perS: 10, requests: 4, pauseMs: 0 } as const
     const measured = await measureCluster(effort, { quick: true, io, progress: io.err })
     const result = clusterBench.resultOf(measured)
-    expect(result.summary).toMatchObject({ lost: 0, doubled: 0, stuck: 0, answersBroken: 0 })
+    expect(result.summary).toMatchObject({ lost: 0, doubled: 0, stuck: 0, answersBroken: 0, askedBroken: 0 })
+    for (const asked of ['fullAnswers', 'sketches']) expect(result.summary[asked]).toBeGreaterThan(0)
     // Which of its answers are at the process that is killed is left to chance.
     const byChance = ['stallP99S', 'movedStallMaxS']
     expectFigures(clusterBench, result, ['handOverMaxS', 'databaseOutageS', 'brokerOutageS', ...byChance])
