@@ -1,4 +1,5 @@
 import { type WhatIfEvent, whatIfOperations } from '../../core/wire/protocol/http/what-if.ts'
+import { batchOf } from '../http/event-streams.ts'
 import type { Routes } from '../http/router.ts'
 import type { FleetSituation } from '../what-if/fleet-situation.ts'
 import type { WhatIf } from '../what-if/what-if.ts'
@@ -21,7 +22,7 @@ export function whatIfRoutes(whatIf: WhatIf, situationNow: () => FleetSituation)
         wake()
       })
       return events({
-        next: () => ({ events: due.splice(0).map((data) => ({ data })), after: isOver ? 'end' : 'wait' }),
+        next: () => ({ ...batchOf(due.splice(0)), after: isOver ? 'end' : 'wait' }),
         subscribe(onEvent) {
           wake = onEvent
           return () => {

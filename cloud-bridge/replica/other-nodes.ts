@@ -19,7 +19,7 @@ const maxReplyBytes = 4_096
 /** A node as the others reach it. */
 export type Target = Pick<Primary, 'url' | 'pin' | 'auth'>
 
-/** A request is forwarded once: two nodes that each take the other for the primary would forward it for ever. */
+/** A request is forwarded at most once: two nodes that each consider the other the primary would forward it in a loop. */
 export const isForwarded = ({ headers }: IncomingMessage): boolean => headers[forwardedHeader] !== undefined
 
 /** Passes on to other nodes what clients ask of this one. */

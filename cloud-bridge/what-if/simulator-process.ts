@@ -8,7 +8,8 @@ import { cliProgram } from '../../core/kit/base/version.ts'
 import type { WhatIfEvent } from '../../core/wire/protocol/http/what-if.ts'
 
 /** Of one command of the simulator. */
-const limits = { timeout: 10 * 60_000, maxBuffer: 8 * 2 ** 20, heapMib: 1_024 }
+const limits = { timeout: 10 * 60_000, maxBuffer: 8 * 2 ** 20 }
+const heapMib = 1_024
 
 export interface SimulatorOptions {
   /** Files are named relative to it. */
@@ -25,7 +26,7 @@ export interface SimulatorOptions {
  * @throws BrimError as the command; RUNTIME_FAILED where the process was killed
  */
 export async function simulate(words: readonly string[], { cwd, signal, onProgress }: SimulatorOptions): Promise<string> {
-  const args = [`--max-old-space-size=${limits.heapMib}`, cliProgram, 'simulate', ...words, '--json']
+  const args = [`--max-old-space-size=${heapMib}`, cliProgram, 'simulate', ...words, '--json']
   const options = { ...limits, cwd, signal, env: { BRIM_STOP_WITH_STDIN: '1' }, killSignal: 'SIGKILL' } as const
   const running = promisify(execFile)(process.execPath, args, options)
   const { child } = running
@@ -59,6 +60,6 @@ function failureOf({ stderr = '', signal, code, message }: EndedBadly): BrimErro
     // It was killed, or has crashed.
   }
   return new BrimError('RUNTIME_FAILED', `the simulator has ended with ${signal ?? code ?? message}`, {
-    hint: `it may take ${limits.timeout / 60_000} minutes and ${limits.heapMib} MiB: simulate fewer devices`,
+    hint: `it may take ${limits.timeout / 60_000} minutes and ${heapMib} MiB: simulate fewer devices`,
   })
 }

@@ -7,7 +7,7 @@ export interface FrameTrace {
   /** Number of the prompt: what the observer wants to know. */
   readonly prompt: number
   readonly arrivals: readonly Arrival[]
-  /** Of the first token, which the observer is told: what came before belongs to the prompt. */
+  /** When the first token came, which the observer is assumed to know: earlier frames belong to the prompt. */
   readonly firstMs: number
 }
 

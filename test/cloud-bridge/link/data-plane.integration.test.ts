@@ -107,7 +107,7 @@ describe('a session', () => {
     expect(plane.kvBytes()).toBe(0)
   })
 
-  it('is told what its device reports of the reader', async () => {
+  it('passes on the rate and the unread tokens that a device reports of its reader', async () => {
     await using plane = await startDataPlane(scriptedPart())
     const reports: object[] = []
     const report: Sessions['report'] = ({ device }, _session, tokensPerS, undelivered) =>

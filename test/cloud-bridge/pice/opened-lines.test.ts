@@ -26,7 +26,7 @@ const cases: readonly (readonly [opening: string, sketch: readonly string[]])[] 
   ],
 ]
 
-it.each(cases)('what the opening says is not said again, and no other line is lost: %s', (opening, [said, ...others]) => {
+it.each(cases)('a line that the opening covers is dropped, and no other line is lost: %s', (opening, [said, ...others]) => {
   expect(new OpenedLines(opening).with([said!, ...others], true)).toEqual([opening, ...others])
 })
 
