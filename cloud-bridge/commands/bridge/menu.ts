@@ -18,7 +18,7 @@ export const menu: Menu = {
     'support-bundle': ['write what helps to find a fault, without secrets and prompts', () => import('./support-bundle.ts')],
     'drain <node>': ['send the devices of one of several processes to the others', () => import('./drain.ts')],
     backup: ['copy the databases and the TLS key of a bridge into a new folder, while it runs', () => import('./backup.ts')],
-    migrate: ['copy the databases of a bridge that does not run to PostgreSQL, or back', () => import('./migrate.ts')],
+    migrate: ['move the databases of a bridge to PostgreSQL, or back', () => import('./migrate.ts')],
     'restore <folder>': ['replace the databases of a bridge that does not run by a backup', () => import('./restore.ts')],
   },
 }
